@@ -107,9 +107,11 @@ impl<'a> Migration<'a> {
             &options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
-        let (survey, seen) = party.survey(surveyor)?;
         let (survey, plan) = match &options.placement {
             Placement::Tiers(tiers) => {
+                // Policies decide what moves, not what is watched.
+                let policies = Policies::Leave;
+                let (survey, seen) = party.survey(Surveyor { policies, ..surveyor })?;
                 let nodes = home::of_all(&topology, &seen.processes, options);
                 let used = heat::watch(roots, &survey, &seen.extents, &nodes, tiers, stop)?;
                 if stop() {
@@ -121,6 +123,7 @@ impl<'a> Migration<'a> {
                 (survey, seen.plan(&topology, options))
             }
             _ => {
+                let (survey, seen) = party.survey(surveyor)?;
                 let plan = seen.plan(&topology, options);
                 (survey, plan.hottest_first(|| heat::choose(roots, options.order))?)
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other ones of a choice, files, beside which a target names nothing, and what only answers to
 /// `PlanMigration` have.
-const UNSET: [&str; 12] = [
+const UNSET: [&str; 13] = [
     "target.files",
     "policy.local",
     "policy.interleave",

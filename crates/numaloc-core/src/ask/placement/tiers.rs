@@ -18,7 +18,7 @@ pub const NAME: &str = "tiers";
 
 /// Time without use after which memory is cold, if the request does not say.
 pub const COLD_AFTER: Duration = Duration::from_secs(120);
-/// Shortest and longest `cold_after`. DAMON's results cover an interval each, and the shortest time has ten of the shortest intervals.
+/// Shortest and longest `cold_after`. It is measured by five results, of which none may take less than DAMON's own default.
 pub const COLD_AFTER_BOUNDS: (Duration, Duration) =
     (Duration::from_secs(2), Duration::from_secs(3600));
 
