@@ -22,8 +22,8 @@ fn work_is_done_in_the_group_by_a_thread_that_ends_with_it() {
             assert_eq!(host.read("numaloc/tasks"), "");
         }
         host.fs.forget();
-        assert_eq!(group.run(Profile::Gentle, || gettid()), gettid(), "gentle never uses it");
-        assert_eq!(MoverGroup::Disabled.run(Profile::Fast, || gettid()), gettid());
+        assert_eq!(group.run(Profile::Gentle, gettid), gettid(), "gentle never uses it");
+        assert_eq!(MoverGroup::Disabled.run(Profile::Fast, gettid), gettid());
         assert_eq!(host.fs.entered("numaloc"), [0; 0]);
         let panics = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             group.run(Profile::Fast, || panic!("a defect"))

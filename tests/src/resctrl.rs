@@ -268,7 +268,8 @@ impl State {
             ["schemata"] if monitoring.is_none() => {
                 self.last_command.clear();
                 let group = self.groups.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
-                group.schemata.write(text, &self.machine).or_else(|why| {
+                let machine = &self.machine;
+                group.schemata.write(text, |resource| machine.bounds(resource)).or_else(|why| {
                     self.last_command = why;
                     refuse(EINVAL)
                 })

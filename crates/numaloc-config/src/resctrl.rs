@@ -22,7 +22,7 @@ pub struct Resctrl {
 /// The part of a file that has the table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct File {
+struct ResctrlFile {
     resctrl: Resctrl,
 }
 
@@ -30,7 +30,7 @@ impl Resctrl {
     /// The table of the text of a file of numalocd. Whatever else is in there does not count, and a table with mistakes counts as none:
     /// these are reported by numalocd.
     pub fn alone(text: &str) -> Self {
-        let (file, document) = Document::read::<File>(text);
+        let (file, document) = Document::read::<ResctrlFile>(text);
         document.conclude(file).map(|file| file.resctrl).unwrap_or_default()
     }
 
@@ -88,7 +88,7 @@ mod tests {
             ("mb = \"1\"", "unknown field"),
         ] {
             let text = format!("[resctrl]\n{line}");
-            let (file, document) = Document::read::<File>(&text);
+            let (file, document) = Document::read::<ResctrlFile>(&text);
             let found = document.conclude(file).expect_err(line)[0].to_string();
             assert!(found.contains(why), "{line}: {found}");
         }

@@ -27,8 +27,8 @@ pub fn mover_group(etc: &Path) -> Option<MoverGroup> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     files.insert(0, directory.join("numalocd.toml"));
-    let texts = files.into_iter().filter_map(|path| fs::read_to_string(path).ok());
-    texts.filter_map(|text| Resctrl::alone(&text).mover_group()).last()
+    let mut texts = files.into_iter().rev().filter_map(|path| fs::read_to_string(path).ok());
+    texts.find_map(|text| Resctrl::alone(&text).mover_group())
 }
 
 /// The contents of a configuration file.

@@ -73,10 +73,6 @@ impl Machine {
         self
     }
 
-    pub(super) fn domains(&self) -> &[u32] {
-        &self.domains
-    }
-
     pub(super) fn bounds(&self, resource: &str) -> Option<Bounds> {
         self.resources.get(resource).copied()
     }

@@ -1,6 +1,5 @@
 //! The values of a group, and which the kernel takes (fs/resctrl/ctrlmondata.c).
 
-use super::Machine;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -93,7 +92,11 @@ impl Schemata {
     }
 
     /// Takes lines, all or none. The error is what last_cmd_status says, which is nothing for a domain that does not exist.
-    pub(super) fn write(&mut self, text: &str, machine: &Machine) -> Result<(), String> {
+    pub(super) fn write(
+        &mut self,
+        text: &str,
+        bounds: impl Fn(&str) -> Option<Bounds>,
+    ) -> Result<(), String> {
         // "Valid input requires a trailing newline"
         let lines = text.strip_suffix('\n').ok_or_else(String::new)?;
         let mut new = self.0.clone();
@@ -105,14 +108,14 @@ impl Schemata {
                 return Err(format!("Missing '{name}' value\n"));
             }
             let unknown = || format!("Unknown or unsupported resource name '{name}'\n");
-            let bounds = machine.bounds(name).ok_or_else(unknown)?;
+            let bounds = bounds(name).ok_or_else(unknown)?;
             for part in values.split(';').filter(|part| !part.is_empty()) {
                 let parsed = part
                     .split_once('=')
                     .and_then(|(domain, value)| Some((domain.parse::<u32>().ok()?, value.trim())));
                 let (domain, value) =
                     parsed.ok_or_else(|| "Missing '=' or non-numeric domain\n".to_owned())?;
-                if !machine.domains().contains(&domain) {
+                if !new.get(name).is_some_and(|values| values.contains_key(&domain)) {
                     return Err(String::new());
                 }
                 if !staged.insert((name, domain)) {

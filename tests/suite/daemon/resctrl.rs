@@ -25,6 +25,13 @@ fn tasks() -> Vec<i32> {
     text.lines().map(|line| line.parse().expect("a number")).collect()
 }
 
+/// Waits until a daemon has started. It listens before.
+fn answers(daemon: &Daemon) {
+    let client = daemon.client();
+    let asked = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
+    asked.expect("an answer");
+}
+
 /// Creates a job with a profile.
 fn create(client: &Client, scene: &Scene, profile: v1::Profile, limits: v1::Limits) -> String {
     let mut request = request(scene.app.pid(), limits);
@@ -38,6 +45,7 @@ fn jobs_move_in_the_group_unless_they_are_gentle() {
     on(|fs| {
         let mut daemon = Daemon::with(GROUP);
         let client = daemon.client();
+        answers(&daemon);
         assert_eq!(fs.groups(), ["numaloc"], "{}", daemon.log());
         assert_eq!(tasks(), [0; 0], "no job moves");
         let scene = Scene::remote(&["anon:64M"]);
@@ -68,6 +76,7 @@ fn jobs_move_in_the_group_unless_they_are_gentle() {
         assert_eq!((fs.groups(), tasks()), (vec!["numaloc".to_owned()], Vec::new()));
         daemon.config = String::new();
         daemon.spawn();
+        answers(&daemon);
         assert_eq!(fs.groups(), [""; 0], "{}", daemon.log());
         assert_eq!(fs::read_to_string(NOTE).expect("a note"), "");
         daemon.stop();

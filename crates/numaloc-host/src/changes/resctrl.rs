@@ -20,10 +20,9 @@ use crate::{
     Error, Roots,
     files::read,
     journal::{self, Journal},
-    traffic::mount_point,
 };
 use error::refused;
-use format::Resource;
+use format::ControlledResource;
 use nix::unistd::gettid;
 use numaloc_core::{GroupName, MoverGroup};
 use parking_lot::Mutex;
@@ -64,7 +63,7 @@ pub struct ControlGroup {
 pub fn check(roots: &Roots, group: &MoverGroup) -> Result<(), GroupError> {
     let root = mounted(roots)?;
     let wanted = format::wanted(group);
-    for (resources, values) in Resource::read(&root, &root, &wanted)? {
+    for (resources, values) in ControlledResource::read(&root, &root, &wanted)? {
         resources.iter().try_for_each(|resource| resource.check(&values, false))?;
     }
     Ok(())
@@ -96,7 +95,7 @@ impl ControlGroup {
         remove_noted(roots, &mut journal)?;
         let wanted = format::wanted(group);
         // Before anything is made: the resources that the host has.
-        Resource::read(&root, &root, &wanted)?;
+        ControlledResource::read(&root, &root, &wanted)?;
         let name = group.name.as_str().to_owned();
         let path = root.join(&name);
         if fs::symlink_metadata(&path).is_ok() {
@@ -112,7 +111,7 @@ impl ControlGroup {
         }
         note.inode = inode(&path);
         let set = journal.note(&note).map_err(GroupError::Journal).and_then(|()| {
-            let resources = Resource::read(&root, &path, &wanted)?;
+            let resources = ControlledResource::read(&root, &path, &wanted)?;
             set(&root, &path, &resources)
         });
         let mut made =
@@ -166,7 +165,7 @@ impl Drop for ControlGroup {
 
 /// The mount point, if resctrl is mounted there.
 fn mounted(roots: &Roots) -> Result<PathBuf, GroupError> {
-    let path = mount_point(roots);
+    let path = roots.resctrl();
     match path.join("info").is_dir() {
         true => Ok(path),
         false => Err(GroupError::NotMounted { path }),
@@ -198,7 +197,7 @@ fn set(
 }
 
 fn remove_noted(roots: &Roots, journal: &mut GroupJournal) -> Result<Option<String>, GroupError> {
-    remove_if_ours(&mount_point(roots), journal)
+    remove_if_ours(&roots.resctrl(), journal)
 }
 
 /// Removes the noted group, if it is the one that was made, and forgets it.

@@ -32,6 +32,11 @@ pub struct Roots {
 }
 
 impl Roots {
+    /// Where resctrl is mounted, normally `/sys/fs/resctrl`.
+    pub fn resctrl(&self) -> PathBuf {
+        self.sys.join("fs/resctrl")
+    }
+
     /// The user of this process.
     pub(crate) fn own_uid(&self) -> Option<u32> {
         fs::metadata(self.proc.join("self")).ok().map(|process| process.uid())

@@ -37,11 +37,6 @@ pub struct GroupTraffic {
     pub remote_bytes: u64,
 }
 
-/// The directory where resctrl is mounted, below the root.
-pub fn mount_point(roots: &Roots) -> PathBuf {
-    roots.sys.join("fs/resctrl")
-}
-
 /// Reads all counters; empty if resctrl is not mounted, or counts no bandwidth. A counter that says Unavailable, Unassigned or Error
 /// is left out.
 pub fn read(roots: &Roots) -> TrafficCounters {
@@ -84,7 +79,7 @@ pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
 
 /// The directories of the control groups by their names; the root group has none.
 fn controls(roots: &Roots) -> BTreeMap<String, PathBuf> {
-    let root = mount_point(roots);
+    let root = roots.resctrl();
     let group = |name: &str| (!RESERVED.contains(&name)).then(|| name.to_owned());
     let mut controls = read::entries(&root, group);
     controls.insert(String::new(), root);

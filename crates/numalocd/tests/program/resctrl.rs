@@ -69,7 +69,8 @@ fn a_group_lasts_from_the_start_of_the_daemon_to_its_end() {
         assert_eq!(host.fs.groups(), ["movers"]);
         assert!(daemon.stop().success());
         assert_eq!((host.fs.groups().len(), host.is_noted()), (0, false));
-        let (_daemon, _client) = host.start("");
+        let (_daemon, mut client) = host.start("");
+        assert_eq!(host.problems(&mut client), [""; 0]);
         assert_eq!(host.fs.groups().len(), 0, "it is off by default");
     });
 }
@@ -78,12 +79,16 @@ fn a_group_lasts_from_the_start_of_the_daemon_to_its_end() {
 fn a_daemon_that_is_killed_leaves_a_group_that_is_removed_later() {
     on_a_host(|host| {
         let kill = || {
-            drop(host.start(LIMITED));
+            let (daemon, mut client) = host.start(LIMITED);
+            // It listens before it has started; then it answers.
+            assert_eq!(host.problems(&mut client), [""; 0]);
+            drop(daemon);
             assert_eq!((host.fs.groups(), host.is_noted()), (vec!["movers".to_owned()], true));
         };
         // By the next start, whatever its configuration says.
         kill();
-        let (daemon, _client) = host.start("");
+        let (daemon, mut client) = host.start("");
+        assert_eq!(host.problems(&mut client), [""; 0]);
         assert_eq!((host.fs.groups().len(), host.is_noted()), (0, false));
         drop(daemon);
         // A start that asks for it makes it again.
@@ -114,7 +119,8 @@ fn a_daemon_without_its_group_works_and_reports_why() {
         let (daemon, mut client) = host.start(LIMITED);
         assert!(host.problems(&mut client)[0].contains("numalocd has not made it"));
         drop(daemon);
-        let (daemon, _client) = host.start("");
+        let (daemon, mut client) = host.start("");
+        assert_eq!(host.problems(&mut client), [""; 0]);
         assert!(daemon.stop().success());
         assert_eq!(host.fs.schemata("movers"), host.fs.schemata(""));
     });

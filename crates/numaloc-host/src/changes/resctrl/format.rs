@@ -46,7 +46,7 @@ const MEBIBYTES_MAX: u64 = u32::MAX as u64;
 
 /// A key of the configuration, and its values.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedValues {
     pub(super) key: &'static str,
     /// The resource in info.
     resource: &'static str,
@@ -55,13 +55,13 @@ pub(super) struct Wanted {
 }
 
 /// Resources that a key sets, which are two with the mount option cdp, and what they are to have.
-pub(super) type WantedResources = (Vec<Resource>, DomainValues);
+pub(super) type WantedResources = (Vec<ControlledResource>, DomainValues);
 
 /// What a group is to have.
-pub(super) fn wanted(group: &MoverGroup) -> Vec<Wanted> {
+pub(super) fn wanted(group: &MoverGroup) -> Vec<WantedValues> {
     let MoverGroup { memory_bandwidth, l3, .. } = group;
     let wanted = |key, resource, notation, values: &Option<DomainValues>| {
-        values.clone().map(|values| Wanted { key, resource, notation, values })
+        values.clone().map(|values| WantedValues { key, resource, notation, values })
     };
     let both = [
         wanted("resctrl.memory_bandwidth", "MB", Notation::Number, memory_bandwidth),
@@ -72,7 +72,7 @@ pub(super) fn wanted(group: &MoverGroup) -> Vec<Wanted> {
 
 /// A resource of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(super) struct ControlledResource {
     key: &'static str,
     /// As schemata name it.
     name: String,
@@ -90,12 +90,12 @@ enum Bounds {
     Mask { all: u64, min_bits: u32, is_sparse: bool },
 }
 
-impl Resource {
+impl ControlledResource {
     /// The resources that are wanted, with the values of a group. `root` is where resctrl is mounted.
     pub(super) fn read(
         root: &Path,
         group: &Path,
-        wanted: &[Wanted],
+        wanted: &[WantedValues],
     ) -> Result<Vec<WantedResources>, GroupError> {
         let info = root.join("info");
         let controlled = read::entries(&info, |name| Some(name.to_owned()));
@@ -109,8 +109,8 @@ impl Resource {
         }
         let path = group.join("schemata");
         let schemata = read::text(&path).map_err(GroupError::Host)?;
-        let one = |wanted: &Wanted| {
-            let Wanted { key, resource, notation, values } = wanted;
+        let one = |wanted: &WantedValues| {
+            let WantedValues { key, resource, notation, values } = wanted;
             // With the mount option cdp, code and data have masks of their own.
             let split = [format!("{resource}CODE"), format!("{resource}DATA")];
             let is_wanted = |name: &&String| *name == resource || split.contains(name);

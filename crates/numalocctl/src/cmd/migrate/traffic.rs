@@ -42,7 +42,7 @@ pub fn before(
     } else if traffic::read(roots).is_empty() {
         format!(
             "no counters of memory bandwidth in {} (mount -t resctrl resctrl there, if the processor has them)",
-            traffic::mount_point(roots).display()
+            roots.resctrl().display()
         )
     } else {
         match rate(roots) {
