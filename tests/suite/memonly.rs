@@ -2,6 +2,7 @@
 //! 6.12 on the third is in a tier of its own.
 
 mod by_use;
+mod demoted;
 mod drain;
 
 use crate::{

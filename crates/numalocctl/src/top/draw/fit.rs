@@ -177,7 +177,7 @@ mod tests {
         let all = headers(&processes, &[0, 1, 252], 299);
         assert_eq!(
             all,
-            "PID NAME HOME MEM CACHE REMOTE NEAR LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
+            "PID NAME HOME MEM CACHE REMOTE NEAR DEMOTED LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
         );
     }
 
@@ -193,14 +193,19 @@ mod tests {
         let state = state(List::Workloads);
         let name = |empty: &[Column]| {
             let content = Content { longest: 45, job: 30, empty: empty.into() };
-            let columns = fit(&state, &[0, 1], 121, &content);
+            let columns = fit(&state, &[0, 1], 129, &content);
             columns[0].2
         };
         let full = name(&[]);
-        assert!(
-            name(&[Column::Job, Column::Moved, Column::Near, Column::Cache, Column::Balanced])
-                > full + Column::Job.description().width as u16
-        );
+        let empty = [
+            Column::Job,
+            Column::Moved,
+            Column::Near,
+            Column::Demoted,
+            Column::Cache,
+            Column::Balanced,
+        ];
+        assert!(name(&empty) > full + Column::Job.description().width as u16);
     }
 
     #[test]
