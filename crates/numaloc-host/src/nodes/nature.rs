@@ -3,23 +3,23 @@
 
 use crate::{
     Roots,
-    files::{
-        read::{self, hexadecimal, number},
-        zoneinfo::zones,
-    },
+    files::read::{self, hexadecimal, number},
     nodes::dax_memory,
 };
-use numaloc_core::{MemoryOrigin, NodeId, NodeNature, NodeSet, PAGE, SideCache};
+use numaloc_core::{MemoryOrigin, NodeId, NodeNature, NodeSet, SideCache};
 use std::{
     collections::BTreeMap,
     fs,
     path::{Component, Path, PathBuf},
 };
 
-/// By node. Nodes of which nothing is known are missing.
-pub(crate) fn read(roots: &Roots) -> BTreeMap<NodeId, NodeNature> {
+/// By node. Nodes of which nothing is known are missing. `movable_bytes` has what is in the zone Movable of each.
+pub(crate) fn read(
+    roots: &Roots,
+    movable_bytes: &BTreeMap<NodeId, u64>,
+) -> BTreeMap<NodeId, NodeNature> {
     let mut natures: BTreeMap<NodeId, NodeNature> = BTreeMap::new();
-    for (node, bytes) in movable(&read::text(&roots.proc.join("zoneinfo")).unwrap_or_default()) {
+    for (&node, &bytes) in movable_bytes {
         natures.entry(node).or_default().movable_bytes = Some(bytes);
     }
     for (node, caches) in side_caches(roots) {
@@ -33,16 +33,6 @@ pub(crate) fn read(roots: &Roots) -> BTreeMap<NodeId, NodeNature> {
         natures.entry(node).or_default().origin = Some(MemoryOrigin::Private);
     }
     natures
-}
-
-/// Bytes in the zone Movable of each node.
-fn movable(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
-    let mut found = BTreeMap::new();
-    for zone in zones(zoneinfo) {
-        let pages = if zone.is_movable { zone.managed } else { 0 };
-        *found.entry(zone.node).or_insert(0_u64) += pages.saturating_mul(PAGE);
-    }
-    found
 }
 
 fn node_name(name: &str) -> Option<NodeId> {
@@ -132,7 +122,7 @@ fn cxl_regions(roots: &Roots) -> impl Iterator<Item = (NodeId, MemoryOrigin)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::{fake::Fake, nodes::node_memory::NodeMemoryReader};
     use std::os::unix::fs::symlink;
 
     fn link(fake: &Fake, at: &str, to: &str) {
@@ -149,14 +139,14 @@ mod tests {
     }
 
     fn origins(fake: &Fake) -> Vec<(u32, MemoryOrigin)> {
-        let natures = read(&fake.roots()).into_iter();
+        let natures = read(&fake.roots(), &BTreeMap::new()).into_iter();
         natures.filter_map(|(node, nature)| Some((node.0, nature.origin?))).collect()
     }
 
     #[test]
     fn memory_of_drivers_is_known_by_what_is_above_its_devices() {
         let fake = Fake::new();
-        assert!(read(&fake.roots()).is_empty(), "nothing is there");
+        assert!(origins(&fake).is_empty(), "nothing is there");
         let pmem = "sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/dax0.1/dax0.0";
         memory_of(&fake, "dax0.0", pmem, "2\n");
         let cxl = "sys/devices/platform/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0";
@@ -215,9 +205,11 @@ mod tests {
         cache("index1", "524288\n");
         cache("index2", "nonsense\n");
         cache("power", "7\n");
-        let natures = read(&fake.roots());
+        let memory = NodeMemoryReader::new(&fake.roots()).expect("it has zones");
+        let natures = read(&fake.roots(), memory.movable_bytes());
         let movable = |node| natures[&NodeId(node)].movable_bytes;
-        assert_eq!((movable(0), movable(2), movable(3)), (Some(0), Some(32 * PAGE), Some(0)));
+        let expected = (Some(0), Some(32 * numaloc_core::PAGE), Some(0));
+        assert_eq!((movable(0), movable(2), movable(3)), expected);
         let expected = [SideCache { level: 1, bytes: 524_288, line_bytes: 64 }];
         assert_eq!(natures[&NodeId(0)].side_caches, expected);
     }

@@ -4,7 +4,7 @@ use crate::{
     Error, Roots,
     files::{
         read::{self, entries},
-        zoneinfo::zones,
+        zoneinfo::{Zone, zones},
     },
     nodes::protected,
 };
@@ -132,6 +132,8 @@ impl KeptNode {
 pub struct NodeMemoryReader {
     nodes: PathBuf,
     watermarks: BTreeMap<NodeId, Watermarks>,
+    /// Bytes in the zone Movable of each node.
+    movable_bytes: BTreeMap<NodeId, u64>,
     /// Page cache that cgroups protect.
     protected: BTreeMap<NodeId, u64>,
     kept: BTreeMap<NodeId, KeptNode>,
@@ -145,13 +147,19 @@ impl NodeMemoryReader {
     /// [`Error::Read`] when /proc/zoneinfo cannot be read.
     pub fn new(roots: &Roots) -> Result<Self, Error> {
         let nodes = roots.sys.join("devices/system/node");
-        let zoneinfo = read::text(&roots.proc.join("zoneinfo"))?;
+        let zones = zones(&read::text(&roots.proc.join("zoneinfo"))?);
         let kept = node_directories(&nodes).into_iter();
         let kept = kept.map(|(id, directory)| (id, KeptNode::new(&directory))).collect();
         let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages")).into_iter();
         let pools = pools.map(|(bytes, directory)| (bytes, KeptPools::new(&directory))).collect();
         let protected = protected::cache(roots);
-        Ok(Self { nodes, watermarks: watermarks(&zoneinfo), protected, kept, pools })
+        let (watermarks, movable_bytes) = (watermarks(&zones), movable_bytes(&zones));
+        Ok(Self { nodes, watermarks, movable_bytes, protected, kept, pools })
+    }
+
+    /// Bytes in the zone Movable of each node, as of when this was made.
+    pub(super) fn movable_bytes(&self) -> &BTreeMap<NodeId, u64> {
+        &self.movable_bytes
     }
 
     /// A node's memory as of now.
@@ -265,9 +273,9 @@ struct Watermarks {
 /// Sums the zones' watermarks by node, with what the lower zones reserve: for movable memory the kernel compares the free pages of
 /// a zone with both (mm/page_alloc.c, `__zone_watermark_ok`). Each watermark includes a boost that fragmentation adds for a short
 /// time. The file is read only once, so the boost is subtracted.
-fn watermarks(zoneinfo: &str) -> BTreeMap<NodeId, Watermarks> {
+fn watermarks(zones: &[Zone]) -> BTreeMap<NodeId, Watermarks> {
     let mut sums: BTreeMap<NodeId, Watermarks> = BTreeMap::new();
-    for zone in zones(zoneinfo) {
+    for zone in zones {
         // A zone that reserves all its free pages has no room, and takes none from the other zones.
         let withheld = |mark: u64| match zone.reserve {
             0 => mark,
@@ -280,6 +288,15 @@ fn watermarks(zoneinfo: &str) -> BTreeMap<NodeId, Watermarks> {
         sums.high_bytes += bytes(zone.high);
     }
     sums
+}
+
+fn movable_bytes(zones: &[Zone]) -> BTreeMap<NodeId, u64> {
+    let mut found = BTreeMap::new();
+    for zone in zones {
+        let pages = if zone.is_movable { zone.managed } else { 0 };
+        *found.entry(zone.node).or_insert(0_u64) += pages.saturating_mul(PAGE);
+    }
+    found
 }
 
 #[cfg(test)]
@@ -318,7 +335,7 @@ Node 64, zone   Normal
 
     #[test]
     fn watermarks_are_summed_without_boost_and_per_cpu_lists() {
-        let sums = watermarks(ZONEINFO);
+        let sums = watermarks(&zones(ZONEINFO));
         let pages = |min, low, high| Watermarks {
             min_bytes: min * PAGE,
             low_bytes: low * PAGE,
@@ -354,7 +371,7 @@ Node 0, zone   Normal
             low_bytes: (2816 + 1500 + 40) * PAGE,
             high_bytes: (2816 + 1600 + 50) * PAGE,
         };
-        assert_eq!(watermarks(zoneinfo)[&NodeId(0)], expected);
+        assert_eq!(watermarks(&zones(zoneinfo))[&NodeId(0)], expected);
     }
 
     #[test]

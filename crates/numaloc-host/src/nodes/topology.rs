@@ -49,15 +49,16 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
     fill(roots, reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, listed_distances(roots, &online)?);
-    Ok(completed(roots, topology).with_cpus_offline(offline))
+    Ok(completed(roots, reader, topology).with_cpus_offline(offline))
 }
 
 /// Adds what is in files of its own: tiers, DAX devices, persistent memory, and the nature and speed of memory.
-fn completed(roots: &Roots, topology: Topology) -> Topology {
+fn completed(roots: &Roots, reader: &NodeMemoryReader, topology: Topology) -> Topology {
     let (measured, firmware) = (measured::read(roots), hmat::read(roots));
     let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
     let topology = topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots));
-    let topology = topology.with_natures(nature::read(roots)).with_storage(pmem::read(roots));
+    let natures = nature::read(roots, reader.movable_bytes());
+    let topology = topology.with_natures(natures).with_storage(pmem::read(roots));
     let topology = topology.with_configured_tiers(roots.tiers.clone()).with_speeds(speeds);
     topology.with_demotion(tiers::has_demotion(roots))
 }
@@ -112,7 +113,7 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     fill(roots, &reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, distances(&hwloc));
-    Ok(completed(roots, topology).with_cpus_offline(offline))
+    Ok(completed(roots, &reader, topology).with_cpus_offline(offline))
 }
 
 /// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present
