@@ -70,6 +70,13 @@ impl Fake {
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(path, text).expect("a file");
     }
+    /// Makes a link to another place of the tree, and the directories above it.
+    #[cfg(test)]
+    pub(crate) fn link(&self, at: &str, to: &str) {
+        let at = self.path(at);
+        fs::create_dir_all(at.parent().expect("a parent")).expect("directories");
+        symlink(self.path(to), at).expect("a link");
+    }
     /// A process with one thread per list of CPUs; the first thread is the leader. It maps nothing.
     pub(crate) fn process(&self, pid: i32, comm: &str, threads: &[&str]) {
         for (tid, cpus) in (pid..).zip(threads) {

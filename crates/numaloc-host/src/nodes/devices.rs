@@ -197,37 +197,31 @@ fn collect(path: &Path, depth: u32, nodes: &mut BTreeSet<NodeId>) {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use std::os::unix::fs::symlink;
 
     const ROOT: &str = "sys/devices/pci0000:00";
 
     /// A host with a network card on node 1, a disk on node 0, a card that the firmware says nothing of, and what lies upon them.
     fn host() -> Fake {
         let fake = Fake::new();
-        let link = |at: &str, to: &str| {
-            let at = fake.path(at);
-            fs::create_dir_all(at.parent().expect("a folder")).expect("a temporary folder");
-            symlink(fake.path(to), at).expect("a link");
-        };
         for (address, node) in [("0000:17:00.0", 1), ("0000:03:00.0", 0), ("0000:05:00.0", -1)] {
             fake.write(&format!("{ROOT}/{address}/numa_node"), &format!("{node}\n"));
-            link(&format!("sys/bus/pci/devices/{address}"), &format!("{ROOT}/{address}"));
+            fake.link(&format!("sys/bus/pci/devices/{address}"), &format!("{ROOT}/{address}"));
         }
         for (name, address) in [("eth0", "0000:17:00.0"), ("eth1", "0000:05:00.0")] {
             fake.write(&format!("{ROOT}/{address}/net/{name}/mtu"), "1500\n");
-            link(&format!("{ROOT}/{address}/net/{name}/device"), &format!("{ROOT}/{address}"));
-            link(&format!("sys/class/net/{name}"), &format!("{ROOT}/{address}/net/{name}"));
+            fake.link(&format!("{ROOT}/{address}/net/{name}/device"), &format!("{ROOT}/{address}"));
+            fake.link(&format!("sys/class/net/{name}"), &format!("{ROOT}/{address}/net/{name}"));
         }
         let disk = format!("{ROOT}/0000:03:00.0/nvme/nvme0/nvme0n1");
         fake.write(&format!("{disk}/nvme0n1p1/partition"), "1\n");
-        link("sys/class/block/nvme0n1", &disk);
-        link("sys/class/block/nvme0n1p1", &format!("{disk}/nvme0n1p1"));
+        fake.link("sys/class/block/nvme0n1", &disk);
+        fake.link("sys/class/block/nvme0n1p1", &format!("{disk}/nvme0n1p1"));
         for name in ["bond0", "lo", "vlan"] {
             fake.write(&format!("sys/devices/virtual/net/{name}/mtu"), "1500\n");
-            link(&format!("sys/class/net/{name}"), &format!("sys/devices/virtual/net/{name}"));
+            fake.link(&format!("sys/class/net/{name}"), &format!("sys/devices/virtual/net/{name}"));
         }
         let lower = |name: &str, of: &str| {
-            link(
+            fake.link(
                 &format!("sys/devices/virtual/net/{name}/lower_{of}"),
                 &format!("sys/class/net/{of}"),
             );
@@ -240,10 +234,10 @@ mod tests {
         let region = "sys/devices/LNXSYSTM:00/ndbus0/region1";
         fake.write(&format!("{region}/numa_node"), "1\n");
         fake.write(&format!("{region}/namespace1.0/block/pmem1/size"), "8\n");
-        link("sys/class/block/pmem1", &format!("{region}/namespace1.0/block/pmem1"));
+        fake.link("sys/class/block/pmem1", &format!("{region}/namespace1.0/block/pmem1"));
         fake.write("sys/devices/virtual/block/dm-0/size", "8\n");
-        link("sys/class/block/dm-0", "sys/devices/virtual/block/dm-0");
-        link("sys/devices/virtual/block/dm-0/slaves/nvme0n1p1", "sys/class/block/nvme0n1p1");
+        fake.link("sys/class/block/dm-0", "sys/devices/virtual/block/dm-0");
+        fake.link("sys/devices/virtual/block/dm-0/slaves/nvme0n1p1", "sys/class/block/nvme0n1p1");
         fake
     }
 

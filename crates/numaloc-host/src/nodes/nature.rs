@@ -123,19 +123,12 @@ fn cxl_regions(roots: &Roots) -> impl Iterator<Item = (NodeId, MemoryOrigin)> {
 mod tests {
     use super::*;
     use crate::{fake::Fake, nodes::node_memory::NodeMemoryReader};
-    use std::os::unix::fs::symlink;
-
-    fn link(fake: &Fake, at: &str, to: &str) {
-        let at = fake.path(at);
-        fs::create_dir_all(at.parent().expect("a folder")).expect("a temporary folder");
-        symlink(fake.path(to), at).expect("a link");
-    }
 
     /// A DAX device that the driver kmem has.
     fn memory_of(fake: &Fake, name: &str, device: &str, target_node: &str) {
         fake.write(&format!("{device}/target_node"), target_node);
-        link(fake, &format!("sys/bus/dax/devices/{name}"), device);
-        link(fake, &format!("{device}/driver"), "sys/bus/dax/drivers/kmem");
+        fake.link(&format!("sys/bus/dax/devices/{name}"), device);
+        fake.link(&format!("{device}/driver"), "sys/bus/dax/drivers/kmem");
     }
 
     fn origins(fake: &Fake) -> Vec<(u32, MemoryOrigin)> {

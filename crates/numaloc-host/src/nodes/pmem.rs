@@ -89,15 +89,8 @@ fn dax(name: String, directory: &Path) -> Option<StorageDevice> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use std::os::unix::fs::symlink;
 
     const BUS: &str = "sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus1";
-
-    fn link(fake: &Fake, at: &str, to: &str) {
-        let at = fake.path(at);
-        fs::create_dir_all(at.parent().expect("a folder")).expect("a temporary folder");
-        symlink(fake.path(to), at).expect("a link");
-    }
 
     fn files(fake: &Fake, directory: &str, files: &[(&str, &str)]) {
         for (name, text) in files {
@@ -129,7 +122,7 @@ mod tests {
         files(&fake, &holder, &[("mode", "ram"), ("size", "266338304")]);
         let device = format!("{holder}/dax1.0");
         files(&fake, &device, &[("size", "266338304"), ("target_node", "2"), ("numa_node", "1")]);
-        link(&fake, &format!("{device}/driver"), "sys/bus/dax/drivers/device_dax");
+        fake.link(&format!("{device}/driver"), "sys/bus/dax/drivers/device_dax");
         for (name, to) in [
             ("namespace0.0", format!("{legacy}/namespace0.0")),
             ("pfn0.0", format!("{legacy}/pfn0.0")),
@@ -137,9 +130,9 @@ mod tests {
             ("namespace1.0", namespace),
             ("dax1.0", holder),
         ] {
-            link(&fake, &format!("sys/bus/nd/devices/{name}"), &to);
+            fake.link(&format!("sys/bus/nd/devices/{name}"), &to);
         }
-        link(&fake, "sys/bus/dax/devices/dax1.0", &device);
+        fake.link("sys/bus/dax/devices/dax1.0", &device);
         fake
     }
 
@@ -160,7 +153,7 @@ mod tests {
         // The driver kmem has it, and the descriptors are on the storage itself.
         let device = format!("{BUS}/region1/dax1.0");
         fs::remove_file(fake.path(&format!("{device}/dax1.0/driver"))).expect("a link");
-        link(&fake, &format!("{device}/dax1.0/driver"), "sys/bus/dax/drivers/kmem");
+        fake.link(&format!("{device}/dax1.0/driver"), "sys/bus/dax/drivers/kmem");
         fake.write(&format!("{device}/mode"), "pmem\n");
         let all = read(&fake.roots());
         assert_eq!(named(&all[1]), ("namespace1.0", "devdax", 268_435_456, 0));

@@ -106,7 +106,6 @@ fn single(directory: &Path) -> Option<NodeId> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use std::{fs, os::unix::fs::symlink};
 
     const BUS: &str = "sys/devices/LNXSYSTM:00/ndbus0";
 
@@ -114,14 +113,9 @@ mod tests {
     /// over both.
     fn host() -> Fake {
         let fake = Fake::new();
-        let link = |at: &str, to: &str| {
-            let at = fake.path(at);
-            fs::create_dir_all(at.parent().expect("a folder")).expect("a temporary folder");
-            symlink(fake.path(to), at).expect("a link");
-        };
         for (region, node) in [("region0", 1), ("region1", 0)] {
             fake.write(&format!("{BUS}/{region}/numa_node"), &format!("{node}\n"));
-            link(&format!("sys/bus/nd/devices/{region}"), &format!("{BUS}/{region}"));
+            fake.link(&format!("sys/bus/nd/devices/{region}"), &format!("{BUS}/{region}"));
         }
         let disk = format!("{BUS}/region0/namespace0.0/block/pmem0");
         let other = "sys/devices/pci0000:00/0000:03:00.0/nvme/nvme0/nvme0n1".to_owned();
@@ -136,14 +130,14 @@ mod tests {
             if let Some(dax) = dax {
                 fake.write(&format!("{path}/queue/dax"), &format!("{dax}\n"));
             }
-            link(&format!("sys/class/block/{name}"), path);
-            link(&format!("sys/dev/block/{number}"), path);
+            fake.link(&format!("sys/class/block/{name}"), path);
+            fake.link(&format!("sys/dev/block/{number}"), path);
         }
-        link(&format!("{volume}/slaves/pmem0"), "sys/class/block/pmem0");
-        link(&format!("{volume}/slaves/other"), &format!("{BUS}/region1"));
+        fake.link(&format!("{volume}/slaves/pmem0"), "sys/class/block/pmem0");
+        fake.link(&format!("{volume}/slaves/other"), &format!("{BUS}/region1"));
         let dax = format!("{BUS}/region1/dax1.0");
         fake.write(&format!("{dax}/target_node"), "0\n");
-        link("sys/bus/dax/devices/dax1.0", &dax);
+        fake.link("sys/bus/dax/devices/dax1.0", &dax);
         fake
     }
 
