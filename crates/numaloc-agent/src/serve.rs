@@ -4,10 +4,10 @@
 
 use crate::{figures::Figures, metrics::Metrics, outbox::Outbox};
 use numaloc_http::{
-    Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept, converse,
+    Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept_tcp, converse,
     whole,
 };
-use std::{future::ready, net::SocketAddr, sync::Arc, task::Context};
+use std::{future::ready, net::SocketAddr, sync::Arc};
 use tokio::{net::TcpListener, sync::watch};
 
 /// The served data: others fill it.
@@ -38,8 +38,7 @@ pub async fn serve(
             move |request: Request| ready(respond(request.method(), request.uri().path(), &served));
         converse(stream, Limits::METRICS, stop.clone(), answer)
     };
-    let next = move |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(of, _)| of);
-    accept(next, Places::new(MAX_CONNECTIONS, 0), stop.clone(), serve).await;
+    accept_tcp(listener, Places::new(MAX_CONNECTIONS, 0), stop.clone(), serve).await;
     Ok(())
 }
 

@@ -23,6 +23,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
     sync::watch,
     task::{JoinSet, yield_now},
     time::sleep,
@@ -99,6 +100,17 @@ pub async fn accept<S, F: Future<Output = ()> + Send + 'static>(
     drop(next);
     // Not join_all(), which panics for a connection that had to make room.
     while connections.join_next().await.is_some() {}
+}
+
+/// As [`accept`], of the connections of a TCP listener.
+pub async fn accept_tcp<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    places: Arc<Places>,
+    stop: watch::Receiver<bool>,
+    serve: impl Fn(TcpStream, Arc<Place>) -> F,
+) {
+    let next = move |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(of, _)| of);
+    accept(next, places, stop, serve).await;
 }
 
 /// Answers the requests of a connection. Once `stop` is true or its sender is gone, the request under way is the last. Errors concern

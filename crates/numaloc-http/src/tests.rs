@@ -4,7 +4,6 @@ use super::*;
 use std::{future::ready, net::SocketAddr};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
     task::JoinHandle,
     time::Instant,
 };
@@ -31,9 +30,7 @@ impl Server {
                 converse(stream, limits, stopped.clone(), answer)
             }
         };
-        let next =
-            move |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(of, _)| of);
-        let serving = tokio::spawn(accept(next, Places::new(16, 48), stopped, serve));
+        let serving = tokio::spawn(accept_tcp(listener, Places::new(16, 48), stopped, serve));
         Self { address, stop, serving }
     }
 

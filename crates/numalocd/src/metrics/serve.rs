@@ -8,10 +8,10 @@ use crate::{
 };
 use http::{HeaderValue, header};
 use numaloc_http::{
-    Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept, converse,
+    Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept_tcp, converse,
     whole,
 };
-use std::{future::ready, io, net::SocketAddr, sync::Arc, task::Context};
+use std::{future::ready, io, net::SocketAddr, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -60,8 +60,7 @@ pub async fn serve(
         return Err(MetricsServeError::NotLoopback(address));
     }
     let serve = |stream, _| let_in(stream, metrics.clone(), admission.clone(), stop.clone());
-    let next = move |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(of, _)| of);
-    accept(next, Places::new(MAX_CONNECTIONS, 0), stop.clone(), serve).await;
+    accept_tcp(listener, Places::new(MAX_CONNECTIONS, 0), stop.clone(), serve).await;
     Ok(())
 }
 
