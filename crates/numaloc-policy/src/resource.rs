@@ -200,7 +200,10 @@ impl PolicyResource {
             PolicyKind::Cluster => cluster_scope(&mut object, spec)?,
         };
         object.end()?;
-        if verdict == PolicyVerdict::Abstains && cluster.bounds.is_none() {
+        // Bounds that cannot be parsed are reported as such.
+        let has_bounds =
+            kind == PolicyKind::Cluster && spec.get("bounds").is_some_and(|it| !it.is_null());
+        if verdict == PolicyVerdict::Abstains && !has_bounds {
             let hint = "write for example {\"interval\": \"10m\"}, or {\"policy\": \"none\"}";
             return Err(Problem::new("spec.schedule", "is missing", hint).into());
         }

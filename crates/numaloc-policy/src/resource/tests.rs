@@ -104,6 +104,14 @@ fn bounds_alone_are_a_policy_of_the_cluster() {
 }
 
 #[test]
+fn wrong_bounds_are_the_only_problem_of_a_policy_that_has_bounds_alone() {
+    let spec = json!({"bounds": {"profile": "fats"}});
+    let problem = read(PolicyKind::Cluster, &spec).expect_err("it is not a profile");
+    assert!(problem.contains("spec.bounds.profile unknown profile 'fats'"), "{problem}");
+    assert!(!problem.contains("spec.schedule"), "{problem}");
+}
+
+#[test]
 fn a_mistake_is_named_by_object_and_path() {
     for (spec, expected) in [
         (json!(1), "spec must be an object, and is a number"),
