@@ -17,6 +17,7 @@ mod model;
 mod offload;
 mod partners;
 mod queue;
+mod reads;
 mod relief;
 mod results;
 mod schedules;
