@@ -17,6 +17,7 @@ use crate::{
     },
     result::account::Reason,
 };
+use std::borrow::Cow;
 
 /// Options of a plan. By default all pages that only the target maps move to the nodes of its CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,5 +170,37 @@ impl Options {
             HugetlbSource::Fresh => 0,
         };
         Reserve { free_bytes, pool_percent }
+    }
+
+    /// The options as they hold for the plan: those of a relief name the nodes that it means, and nothing is dropped for it.
+    pub fn relieving(&self, topology: &Topology) -> Cow<'_, Self> {
+        let Some(relief) = &self.relief else { return Cow::Borrowed(self) };
+        let own: NodeSet = [relief.node].into_iter().collect();
+        let others = topology.with_memory().minus(&own).minus(&relief.spared);
+        let options = Self {
+            placement: Placement::Home,
+            make_room: MakeRoom::None,
+            target_ratio: 100,
+            ..self.clone()
+        };
+        Cow::Owned(match relief.returning_bytes {
+            None => Self { from: Some(own), to: self.to.clone().or(Some(others)), ..options },
+            Some(_) => {
+                let memory = topology.node(relief.node).map(|node| &node.memory);
+                let high = memory.map_or(0, |memory| memory.high_watermark_bytes);
+                let kept = relief.free_until_bytes.saturating_sub(high);
+                Self {
+                    from: self.from.clone().or(Some(others)),
+                    to: Some(own),
+                    reserve_bytes: Some(self.reserve_bytes.unwrap_or(0).max(kept)),
+                    ..options
+                }
+            }
+        })
+    }
+
+    /// The share of the movable memory that is to be local in the end, in percent. A relief brings nothing home.
+    pub fn judged_ratio(&self) -> u8 {
+        if self.relief.is_some() { 0 } else { self.target_ratio }
     }
 }

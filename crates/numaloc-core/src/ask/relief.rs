@@ -2,14 +2,12 @@
 
 use crate::{
     amount::shown_size,
-    ask::{options::Options, placement::Placement},
     machine::{
         ids::{NodeId, NodeSet},
-        room::MakeRoom,
         topology::Topology,
     },
 };
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 /// How long memory that has left a node stays away at least. A node that fills up and empties again and again moves
 /// the same bytes once in this time at most.
@@ -131,44 +129,11 @@ impl Relief {
     }
 }
 
-impl Options {
-    /// The options as they hold for the plan: those of a relief name the nodes that it means, and nothing is dropped for it.
-    pub fn relieving(&self, topology: &Topology) -> Cow<'_, Self> {
-        let Some(relief) = &self.relief else { return Cow::Borrowed(self) };
-        let own: NodeSet = [relief.node].into_iter().collect();
-        let others = topology.with_memory().minus(&own).minus(&relief.spared);
-        let options = Self {
-            placement: Placement::Home,
-            make_room: MakeRoom::None,
-            target_ratio: 100,
-            ..self.clone()
-        };
-        Cow::Owned(match relief.returning_bytes {
-            None => Self { from: Some(own), to: self.to.clone().or(Some(others)), ..options },
-            Some(_) => {
-                let memory = topology.node(relief.node).map(|node| &node.memory);
-                let high = memory.map_or(0, |memory| memory.high_watermark_bytes);
-                let kept = relief.free_until_bytes.saturating_sub(high);
-                Self {
-                    from: self.from.clone().or(Some(others)),
-                    to: Some(own),
-                    reserve_bytes: Some(self.reserve_bytes.unwrap_or(0).max(kept)),
-                    ..options
-                }
-            }
-        })
-    }
-
-    /// The share of the movable memory that is to be local in the end, in percent. A relief brings nothing home.
-    pub fn judged_ratio(&self) -> u8 {
-        if self.relief.is_some() { 0 } else { self.target_ratio }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuSet, Node, NodeMemory};
+    use crate::{CpuSet, MakeRoom, Node, NodeMemory, Options};
+    use std::borrow::Cow;
 
     const GIB: u64 = 1 << 30;
 

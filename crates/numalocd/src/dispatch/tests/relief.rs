@@ -25,7 +25,7 @@ fn relieving(node: u32, to: Option<&str>) -> ScheduleSpec {
 
 async fn create(rig: &Rig, spec: ScheduleSpec) -> Result<Arc<Schedule>, Refusal> {
     let request = CreateSchedule { spec, ..CreateSchedule::default() };
-    rig.handle.create_schedule(admin(), request, pins(&[1])).await.map(|made| made.0)
+    rig.handle.create_schedule(admin(), request, pins(&[1])).await
 }
 
 /// What a probe finds with this much free memory on the node.
