@@ -68,10 +68,12 @@ fn registered_best_effort_work_is_moved_and_no_other() {
     let relieve = ["relieve", &node, "--free", &free];
     refused(&daemon, &relieve, "no workload of class BE is registered");
     for (cgroup, id, class) in [(&first, "one", "be"), (&second, "ls", "ls")] {
-        let words = ["workloads", "register", id, "--cgroup", &path(cgroup), "--qos", class];
+        let path = path(cgroup);
+        let words = ["workloads", "register", id, "--cgroup", &path, "--qos", class];
         assert!(daemon.ctl(&words).status.success());
     }
-    let named = [&relieve[..], &["--cgroup", &path(&second)]].concat();
+    let spared = path(&second);
+    let named = [&relieve[..], &["--cgroup", &spared]].concat();
     refused(&daemon, &named, "only best-effort work makes room");
     let output = daemon.ctl(&relieve);
     let text = String::from_utf8_lossy(&output.stdout);
