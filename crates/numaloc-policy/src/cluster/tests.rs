@@ -190,7 +190,7 @@ fn runs_for_best_effort_pods_yield_above_the_threshold_unless_they_name_one() {
     assert_eq!((most("LS", &[]), most("BE", &[])), (None, Some(65)));
     let koordinators = (crate::KOORDINATOR_KEY, r#"{"policy": "bestEffort"}"#);
     assert_eq!(most("BE", &[koordinators]), Some(65));
-    let own = r#"{"node_cpu_percent_max": 90}"#;
+    let own = r#"{"spec": {"policy": {"node_cpu_percent_max": 90}}}"#;
     assert_eq!(most("BE", &[(crate::POLICY_KEY, own)]), Some(90));
 }
 
