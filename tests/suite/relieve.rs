@@ -7,7 +7,7 @@ use crate::{
     place::{away, home},
     scene::SLACK,
     settings::Setting,
-    truth::{free_bytes, on, vmstat},
+    truth::{Truth, free_bytes, on, vmstat},
 };
 use std::panic::catch_unwind;
 
@@ -27,6 +27,11 @@ pub fn best_effort(place: impl FnOnce(Layout) -> Layout) -> App {
 /// The rest of the node's memory, but for little: a neighbour that nobody moves.
 pub fn neighbour() -> App {
     fill(away(), 48 * MIB)
+}
+
+/// Where a process's own memory is.
+pub fn memory(app: &App) -> Truth {
+    Truth::of(app.pid()).without_files()
 }
 
 /// Has the kernel kill the process that finds no memory, and no other one.
@@ -54,7 +59,7 @@ fn a_bound_process_finds_memory_where_it_was_killed_before() {
     let preview = json(&numalocctl(&[&relieve[..], &["--dry-run", "-o", "json"]].concat()));
     assert_eq!(on(&nodes(&be), away()), BEST_EFFORT, "a preview moves nothing");
     let limit = preview["plan"]["plan"]["limit_bytes"].as_u64().expect("a limit");
-    let (before, next_to_it) = (free_bytes(away()), nodes(&neighbour));
+    let (before, next_to_it) = (free_bytes(away()), memory(&neighbour));
     assert!(limit.abs_diff(FREE - before) < NEARLY, "{limit} for {before}: {preview}");
     let kernel = ["oom_kill", "pswpout"].map(vmstat);
     let output = numalocctl(&[&relieve[..], &["-o", "json"]].concat());
@@ -70,7 +75,7 @@ fn a_bound_process_finds_memory_where_it_was_killed_before() {
 
     let mut bound = bound().expect("it is not killed");
     assert_eq!(["oom_kill", "pswpout"].map(vmstat), kernel);
-    assert_eq!(nodes(&neighbour), next_to_it, "nobody else's pages move");
+    assert_eq!(memory(&neighbour), next_to_it, "nobody else's pages move");
     for app in [&mut bound, &mut be, &mut neighbour] {
         app.check();
     }

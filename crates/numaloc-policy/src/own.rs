@@ -79,6 +79,7 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
                 | "balance"
                 | "block"
                 | "tiers"
+                | "relief"
                 | "maps"
         ),
         _ => true,

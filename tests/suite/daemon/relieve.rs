@@ -5,7 +5,7 @@ use crate::{
     app::Layout,
     exchange::nodes,
     place::{away, home},
-    relieve::{NEARLY, best_effort, bound, neighbour, victim},
+    relieve::{NEARLY, best_effort, bound, memory, neighbour, victim},
     settings::{Cgroup, Setting},
     truth::{free_bytes, on, vmstat},
 };
@@ -27,7 +27,7 @@ fn memory_leaves_in_time_and_comes_back() {
     let cgroup = Cgroup::new("relieved-be");
     let mut be = best_effort(|layout| layout.within(cgroup.path()));
     let mut neighbour = neighbour();
-    let (next_to_it, kernel) = (nodes(&neighbour), ["oom_kill", "pswpout"].map(vmstat));
+    let (next_to_it, kernel) = (memory(&neighbour), ["oom_kill", "pswpout"].map(vmstat));
     let (node, other, cgroup_path) = (away().to_string(), home().to_string(), path(&cgroup));
     let schedule = [
         &["schedules", "create", "--id", "relief", "--relieve", &node, "--free-below", "256M"][..],
@@ -48,7 +48,7 @@ fn memory_leaves_in_time_and_comes_back() {
     drop(bound);
     until("it comes back", || on(&nodes(&be), away()) >= 128 * MIB);
     assert!(free_bytes(away()) >= 256 * MIB, "no more than there is room for");
-    assert_eq!(nodes(&neighbour), next_to_it, "nobody else's pages move");
+    assert_eq!(memory(&neighbour), next_to_it, "nobody else's pages move");
     for app in [&mut be, &mut neighbour] {
         app.check();
     }
