@@ -109,7 +109,7 @@ impl LocalEngine {
             control: Arc::new(Control::default()),
             options,
         };
-        announced(&order.options.placement);
+        self.announce(&order.options)?;
         let (run, planned) = self.local.plan(&order).map_err(failed)?;
         if let Some(memory) = run.memory() {
             topology::check_several(&memory.topology)?;
@@ -133,6 +133,15 @@ impl LocalEngine {
         let (processes, options) = (members.processes().cloned().collect(), Options::default());
         let viewer = Viewer::open(roots, &topology, processes, &options, cells, exact)?;
         Ok((viewer, members.missing()))
+    }
+
+    /// Says how long memory is watched for these options, if this host can do what they ask for.
+    fn announce(&self, options: &Options) -> Result<(), Failure> {
+        if !options.placement.watching().is_zero() {
+            topology::check_options(&self.local.roots, &self.local.topology()?, options)?;
+            announced(&options.placement);
+        }
+        Ok(())
     }
 
     fn look<T>(
@@ -224,7 +233,7 @@ impl Engine for LocalEngine {
     ) -> Result<v1::PlanMigrationResponse, Failure> {
         let (options, policies) = (options(spec), Policies::AskBriefly);
         let offers = offers(spec, exchange_with, &options.pacing);
-        announced(&options.placement);
+        self.announce(&options)?;
         let looked: LookedAt =
             self.look(&spec.target, &options, policies, |look| look.plan(&offers, &|| false))?;
         self.machine.get_or_init(|| (&looked.topology).into());
