@@ -58,6 +58,7 @@ mod orders;
 mod pacing;
 mod packages;
 mod pinned;
+mod poison;
 mod policy;
 mod pressure;
 mod relieve;

@@ -3,6 +3,7 @@
 //! - `check`: checks every byte; answers `ok PAGES` with the number of pages that the writer has checked so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
+//! - `poison NAME PAGE`: has the kernel take a page for broken, and no longer touches it
 //! - `use NAME cold|read`: from now on, does not touch a region, or reads and checks it
 //! - `lose NAME`: gives all of a region back to the kernel, and no longer checks it. A thread that touches it waits forever
 //!   (userfaultfd(2))
@@ -59,6 +60,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
             ("check", _) => check(memory),
             ("unmap", name) => unmap(memory, name)?,
             ("free", words) => free(memory, words)?,
+            ("poison", words) => poison(memory, words)?,
             ("use", words) => change_use(memory, words)?,
             ("remap", name) => remap(memory, name)?,
             ("lose", name) => lose(memory, name)?,
@@ -118,6 +120,13 @@ fn free(memory: &Memory, words: &str) -> Result<String> {
     let slot = slot.as_mut().context("it was unmapped")?;
     slot.free_halves(unit.parse::<usize>()?, half == "first")?;
     Ok(format!("freed {name}"))
+}
+
+fn poison(memory: &Memory, words: &str) -> Result<String> {
+    let (name, page) = words.split_once(' ').context("poison NAME PAGE")?;
+    let mut slot = named(memory, name)?;
+    slot.as_mut().context("it was unmapped")?.poison(page.parse()?)?;
+    Ok(format!("poisoned {name}"))
 }
 
 fn change_use(memory: &Memory, words: &str) -> Result<String> {

@@ -212,6 +212,19 @@ impl Slot {
         Ok(())
     }
 
+    /// Has the kernel take a page for broken, or all of its huge page of a hugetlb pool. What is in it is not touched any more.
+    pub fn poison(&mut self, page: u32) -> io::Result<()> {
+        let unit = if self.spec.kind == Kind::Hugetlb { 512 } else { 1 };
+        let lost = page / unit * unit..(page / unit + 1) * unit;
+        let untouched = self.pages.len() - self.rewritten;
+        let kept = self.pages.iter().zip(&self.generations).enumerate();
+        let kept: Vec<_> = kept.filter(|(_, (page, _))| !lost.contains(page)).collect();
+        self.rewritten = kept.iter().filter(|(index, _)| *index >= untouched).count();
+        (self.pages, self.generations) =
+            kept.into_iter().map(|(_, (&page, &generation))| (page, generation)).unzip();
+        self.region.poison(page as usize)
+    }
+
     /// Moves all of it to other addresses, and returns them.
     pub fn remap(&mut self) -> io::Result<Range<u64>> {
         let region = Arc::get_mut(&mut self.region).expect("only direct regions are shared");
