@@ -17,6 +17,7 @@ use numaloc_tests::settings::Setting;
 use std::{
     fs,
     io::{self, BufRead, Write},
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -45,6 +46,8 @@ struct Round {
     rate: f64,
     /// Share of one CPU that DAMON's thread and this process took.
     cpu_share: f64,
+    /// The part of it that is DAMON's thread.
+    damon_share: f64,
     /// Share of the memory that was found hot, in percent.
     hot_percent: f64,
 }
@@ -77,10 +80,11 @@ pub fn run(args: &Args) -> Result<()> {
     let (idle, watched) = (series("idle", &idle), series("watched", &watched));
     let rate =
         |series: &Series<'_, Round>| series.figure("writer pages", "1/s", |round| round.rate);
-    let figures: [Figure; 4] = [
+    let figures: [Figure; 5] = [
         rate(&idle),
         rate(&watched),
         watched.figure("CPU", "ratio", |round| round.cpu_share),
+        watched.figure("CPU of DAMON", "ratio", |round| round.damon_share),
         watched.figure("hot", "% of memory", |round| round.hot_percent),
     ];
     print::figures(&figures)
@@ -129,31 +133,42 @@ fn round(writers: &mut [Holder], meanwhile: impl FnOnce() -> Result<f64>) -> Res
     Ok(Round {
         rate: written as f64 / elapsed,
         cpu_share: cpu.as_secs_f64() / elapsed,
+        damon_share: damon.as_secs_f64() / elapsed,
         hot_percent,
     })
 }
 
+/// Pauses between two looks at DAMON's thread, and between two searches for it.
+const OFTEN: Duration = Duration::from_millis(250);
+const RARELY: Duration = Duration::from_secs(2);
+
 /// Set once a round's work is done.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time of DAMON's thread until a round's work is done. The thread exists only while it watches.
+/// CPU time of DAMON's thread until a round's work is done. The thread exists only while it watches. To look for it among all processes costs
+/// more than it does itself, so that is rare.
 fn follow() -> Duration {
-    let mut last = Duration::ZERO;
+    let (mut last, mut stat) = (Duration::ZERO, None);
     while DONE.load(Relaxed) == 0 {
-        last = kdamond().unwrap_or(last).max(last);
-        thread::sleep(Duration::from_millis(100));
+        stat = stat.or_else(kdamond);
+        last = stat.as_deref().and_then(cpu_of).unwrap_or(last).max(last);
+        thread::sleep(if stat.is_some() { OFTEN } else { RARELY });
     }
     last
 }
 
-/// CPU time of DAMON's thread, if there is one.
-fn kdamond() -> Option<Duration> {
-    let tick = sysconf(SysconfVar::CLK_TCK).ok()??;
+/// The file with the CPU time of DAMON's thread, if there is one.
+fn kdamond() -> Option<PathBuf> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
-    let stats = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
-    let stat = stats.into_iter().find(|stat| stat.contains(" (kdamond."))?;
-    let after = stat.rsplit_once(')')?.1;
-    let fields: Vec<&str> = after.split_whitespace().collect();
+    let mut stats = processes.map(|entry| entry.path().join("stat"));
+    stats.find(|stat| fs::read_to_string(stat).is_ok_and(|text| text.contains(" (kdamond.")))
+}
+
+/// CPU time of the thread with this file; `None`: it has ended.
+fn cpu_of(stat: &Path) -> Option<Duration> {
+    let tick = sysconf(SysconfVar::CLK_TCK).ok()??;
+    let text = fs::read_to_string(stat).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(Duration::from_secs_f64(ticks as f64 / tick as f64))
 }
