@@ -4,6 +4,7 @@
 //! The same ConfigMap configures other programs, so keys that are not known are ignored. Known keys have to be right as
 //! a whole: half of a configuration is not the intended one.
 
+mod by_node;
 mod threshold;
 
 pub use threshold::{THRESHOLD_CONFIG_KEY, ThresholdConfig};
@@ -12,8 +13,8 @@ use crate::{
     Settings,
     bad::{Position, syntax},
     koordinator::{self, Says},
-    selector::Selector,
 };
+use by_node::ByNode;
 use numaloc_api::value::QosClass;
 use numaloc_config::written::{Problem, Problems, Tree, all, below};
 use numaloc_core::Offload;
@@ -54,11 +55,7 @@ impl std::error::Error for BadConfigMap {}
 
 /// The strategies of a cluster: settings for pods by the class that their label names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct QosConfig {
-    cluster: ClassStrategy,
-    /// The strategies for some nodes, each merged over the cluster's.
-    nodes: Vec<(Option<Selector>, ClassStrategy)>,
-}
+pub struct QosConfig(ByNode<ClassStrategy>);
 
 /// The settings of each class; a class that is missing is not decided.
 pub type ClassStrategy = BTreeMap<QosClass, Option<Settings>>;
@@ -74,34 +71,13 @@ impl QosConfig {
     }
 
     fn of(tree: &Tree) -> Result<Self, Problem> {
-        let (path, cluster) = field("", tree, "clusterStrategy")?;
-        let cluster = Wanted::of(&path, cluster)?;
-        let (path, nodes) = field("", tree, "nodeStrategies")?;
-        let nodes = match nodes {
-            Tree::Null => &[][..],
-            Tree::List(nodes) => nodes,
-            other => return Err(Problem::sort(&path, "a list", other)),
-        };
-        let one = |(at, node): (usize, &Tree)| {
-            let path = format!("{path}[{at}]");
-            let (selector_path, selector) = field(&path, node, "nodeSelector")?;
-            // As in Kubernetes, a missing selector selects nothing.
-            let selector = match selector {
-                Tree::Null => None,
-                tree => Some(Selector::read(&selector_path, tree)?),
-            };
-            Ok((selector, Wanted::of(&path, node)?.over(&cluster).read()?))
-        };
-        let nodes = nodes.iter().enumerate().map(one).collect::<Result<_, Problem>>()?;
-        Ok(Self { cluster: cluster.read()?, nodes })
+        let wanted = ByNode::read(tree, Wanted::of, Wanted::over)?;
+        wanted.try_map(|wanted| wanted.read()).map(Self)
     }
 
     /// The strategy for a node with these labels: the first that selects it, or the cluster's.
     pub fn for_node(&self, labels: &BTreeMap<String, String>) -> &ClassStrategy {
-        let selecting = self.nodes.iter().find(|(selector, _)| {
-            selector.as_ref().is_some_and(|selector| selector.matches(labels))
-        });
-        selecting.map_or(&self.cluster, |(_, strategy)| strategy)
+        self.0.for_node(labels)
     }
 }
 
@@ -168,17 +144,22 @@ impl Wanted {
 /// The first error in the value.
 pub fn read_dsa_config(text: &str) -> Result<Option<Offload>, BadConfigMap> {
     let tree = tree(DSA_CONFIG_KEY, text)?;
-    let read = || {
+    let read = || -> Result<_, Problem> {
         let (path, strategy) = field("", &tree, "clusterStrategy")?;
-        let (path, enable) = field(&path, strategy, "enable")?;
-        match enable {
-            Tree::Null => Ok(None),
-            Tree::Flag(true) => Ok(Some(Offload::Auto)),
-            Tree::Flag(false) => Ok(Some(Offload::Off)),
-            other => Err(Problem::sort(&path, "true or false", other)),
-        }
+        let offload = |is| if is { Offload::Auto } else { Offload::Off };
+        Ok(enable(&path, strategy)?.map(offload))
     };
     read().map_err(|problem| BadConfigMap::value(DSA_CONFIG_KEY, problem))
+}
+
+/// Whether the strategy at `path` is enabled; `None`: it does not say.
+fn enable(path: &str, strategy: &Tree) -> Result<Option<bool>, Problem> {
+    let (path, enable) = field(path, strategy, "enable")?;
+    match enable {
+        Tree::Null => Ok(None),
+        Tree::Flag(is) => Ok(Some(*is)),
+        other => Err(Problem::sort(&path, "true or false", other)),
+    }
 }
 
 fn tree(key: &'static str, text: &str) -> Result<Tree, BadConfigMap> {

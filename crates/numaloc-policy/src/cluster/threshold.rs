@@ -1,7 +1,6 @@
 //! `resource-threshold-config`: from which CPU use of a node on best-effort work gives way, as Koordinator's CPU suppression does.
 
-use super::{BadConfigMap, field, tree};
-use crate::selector::Selector;
+use super::{BadConfigMap, by_node::ByNode, enable, field, tree};
 use numaloc_config::written::{Problem, Tree, all, whole};
 use std::collections::BTreeMap;
 
@@ -13,11 +12,7 @@ const USUAL_PERCENT: u8 = 65;
 
 /// The thresholds of a cluster's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThresholdConfig {
-    cluster: Threshold,
-    /// Those of some nodes, each merged over the cluster's.
-    nodes: Vec<(Option<Selector>, Threshold)>,
-}
+pub struct ThresholdConfig(ByNode<Threshold>);
 
 /// A strategy: whether it is enabled, and its `cpuSuppressThresholdPercent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,34 +32,13 @@ impl ThresholdConfig {
     }
 
     fn of(tree: &Tree) -> Result<Self, Problem> {
-        let (path, cluster) = field("", tree, "clusterStrategy")?;
-        let cluster = Threshold::of(&path, cluster)?;
-        let (path, nodes) = field("", tree, "nodeStrategies")?;
-        let nodes = match nodes {
-            Tree::Null => &[][..],
-            Tree::List(nodes) => nodes,
-            other => return Err(Problem::sort(&path, "a list", other)),
-        };
-        let one = |(at, node): (usize, &Tree)| {
-            let path = format!("{path}[{at}]");
-            let (selector_path, selector) = field(&path, node, "nodeSelector")?;
-            let selector = match selector {
-                Tree::Null => None,
-                tree => Some(Selector::read(&selector_path, tree)?),
-            };
-            Ok((selector, Threshold::of(&path, node)?.over(cluster)))
-        };
-        let nodes = nodes.iter().enumerate().map(one).collect::<Result<_, Problem>>()?;
-        Ok(Self { cluster, nodes })
+        ByNode::read(tree, Threshold::of, |own, cluster| own.over(*cluster)).map(Self)
     }
 
     /// The threshold for a node with these labels, in percent of its CPU time, from 1 to 100: of the first strategy that selects it, or
     /// the cluster's; `None`: it is not enabled there.
     pub fn for_node(&self, labels: &BTreeMap<String, String>) -> Option<u8> {
-        let selecting = self.nodes.iter().find(|(selector, _)| {
-            selector.as_ref().is_some_and(|selector| selector.matches(labels))
-        });
-        let Threshold { enable, percent } = selecting.map_or(self.cluster, |(_, own)| *own);
+        let Threshold { enable, percent } = *self.0.for_node(labels);
         // A policy has no 0, which would be above any use as well.
         (enable == Some(true)).then(|| percent.unwrap_or(USUAL_PERCENT).max(1))
     }
@@ -73,12 +47,7 @@ impl ThresholdConfig {
 impl Threshold {
     /// Parses the strategy at `path`.
     fn of(path: &str, strategy: &Tree) -> Result<Self, Problem> {
-        let (enable_path, enable) = field(path, strategy, "enable")?;
-        let enable = match enable {
-            Tree::Null => None,
-            Tree::Flag(is) => Some(*is),
-            other => return Err(Problem::sort(&enable_path, "true or false", other)),
-        };
+        let enable = enable(path, strategy)?;
         let (percent_path, percent) = field(path, strategy, "cpuSuppressThresholdPercent")?;
         let percent = match percent {
             Tree::Null => None,
