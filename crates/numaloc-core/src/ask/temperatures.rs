@@ -23,7 +23,7 @@ pub enum Temperature {
     Cold,
     /// Used, but seldom, or only a small part of it.
     Warm,
-    /// Used.
+    /// Used in a twentieth of the looks at it, or more often.
     Hot,
 }
 

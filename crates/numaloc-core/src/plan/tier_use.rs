@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Memory on one tier, by its use while it was watched, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UseAmounts {
-    /// Used.
+    /// Bytes that were used.
     pub hot_bytes: u64,
     /// Used seldom, or only a small part of it.
     pub warm_bytes: u64,

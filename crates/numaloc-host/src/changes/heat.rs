@@ -88,7 +88,7 @@ pub fn watch(
     tiers: &Tiers,
     stop: &dyn Fn() -> bool,
 ) -> Result<Temperatures, Error> {
-    let watchable = |extent: &'_ Extent| -> u64 {
+    let weight = |extent: &Extent| -> u64 {
         let of_nodes = extent.residency.nodes.iter().filter(|(node, _)| nodes.contains(**node));
         of_nodes.map(|(_, resident)| resident.total_bytes()).sum()
     };
@@ -97,10 +97,10 @@ pub fn watch(
     let ranges = placed.map(|extent| Watchable {
         mappings: &extent.mappings,
         bytes: extent.bytes,
-        weight_bytes: watchable(extent),
+        weight_bytes: weight(extent),
     });
     let ranges: Vec<Watchable<'_>> = ranges.filter(|range| range.weight_bytes > 0).collect();
-    let way = (tiers.watch, Intervals::covering(tiers.cold_after));
+    let way = (tiers.watch, Intervals::covering(tiers));
     let seen = sights(roots, survey, &ranges, way, stop)?.unwrap_or_default();
     let identities = survey.spaces.iter().map(|space| space.process.identity);
     Ok(Temperatures::new(identities, seen))

@@ -169,7 +169,7 @@ enum AskOutcome {
 }
 
 /// Reads in a thread, which has this place until it ends. A read that takes longer than `patience` is left. The time until the thread runs
-/// does not count: on a busy host that is no fault of the process.
+/// does not count: on a busy host the process is not the reason for it.
 fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) -> AskOutcome {
     let number = place.number;
     let batch = Arc::new(ReadQueue {

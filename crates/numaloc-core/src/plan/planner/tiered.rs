@@ -63,7 +63,7 @@ impl Planner<'_> {
                     of_them.map(|(&node, &bytes)| (node, bytes)).collect()
                 };
                 let (on_fast, on_slow) = (on(fast), on(slow));
-                let temperature = self.temperature(seen, &extent.mappings, &range);
+                let temperature = seen.of(self.addresses(&extent.mappings, &range));
                 tier_use.fast.add(temperature, on_fast.values().sum());
                 tier_use.slow.add(temperature, on_slow.values().sum());
                 let chunk = |bytes| Chunk { extent: index, number, range: range.clone(), bytes };
@@ -113,15 +113,6 @@ impl Planner<'_> {
             self.move_or_leave(extent, claim, part);
         }
         self.plan.tiers = Some(tier_use);
-    }
-
-    fn temperature(
-        &self,
-        seen: &Temperatures,
-        mappings: &[Mapping],
-        range: &Range<u64>,
-    ) -> Temperature {
-        seen.of(self.addresses(mappings, range))
     }
 
     fn rests(

@@ -1,5 +1,6 @@
 //! How long memory is watched, and how often it is looked at.
 
+use numaloc_core::Tiers;
 use std::time::Duration;
 
 /// Looks at a region in one aggregation.
@@ -27,12 +28,13 @@ impl Intervals {
         results: 6,
     };
 
-    /// For finding what is not used for `time`: five results cover it. To read one takes three files for each region, and each look costs CPU
+    /// For finding what is not used for the time that these tiers say: five results cover it. To read one takes three files for each region, and each look costs CPU
     /// time, so both are as rare as that allows.
-    pub fn covering(time: Duration) -> Self {
+    pub fn covering(tiers: &Tiers) -> Self {
         let results = 5;
-        let aggregate = time / results;
-        Self { sample: aggregate / LOOKS, aggregate, warm_up: aggregate / 2, results }
+        let aggregate = tiers.cold_after / results;
+        let warm_up = tiers.watching() - tiers.cold_after;
+        Self { sample: aggregate / LOOKS, aggregate, warm_up, results }
     }
 
     /// Looks at a region for one result.
@@ -51,16 +53,20 @@ impl Intervals {
 mod tests {
     use super::*;
 
+    fn covering(seconds: u64) -> Intervals {
+        Intervals::covering(&Tiers { cold_after: Duration::from_secs(seconds), ..Tiers::default() })
+    }
+
     #[test]
     fn five_results_cover_the_time() {
         assert_eq!(Intervals::BRIEF.looks(), 20);
-        let long = Intervals::covering(Duration::from_secs(10));
+        let long = covering(10);
         assert_eq!(
             (long.sample, long.aggregate),
             (Duration::from_millis(100), Duration::from_secs(2))
         );
         assert_eq!((long.looks(), long.sum()), (20, Duration::from_secs(11)));
-        let short = Intervals::covering(Duration::from_secs(2));
+        let short = covering(2);
         assert_eq!((short.looks(), short.sample), (20, Duration::from_millis(20)));
     }
 }
