@@ -28,7 +28,7 @@ fn work_is_done_in_the_group_by_a_thread_that_ends_with_it() {
         let panics = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             group.run(Profile::Fast, || panic!("a defect"))
         }));
-        assert!(panics.is_err(), "a panic goes on to the caller");
+        assert!(panics.is_err(), "the caller gets the panic");
         group.end();
         assert_eq!(host.state(), (Vec::new(), false));
     });

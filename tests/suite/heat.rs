@@ -24,7 +24,7 @@ pub fn has_damon() -> bool {
 }
 
 /// Skips a test that needs DAMON where the kernel has none. Returns whether it did.
-fn skip_without_damon() -> bool {
+pub fn skip_without_damon() -> bool {
     let skips = !has_damon();
     if skips {
         skipped("this kernel has no DAMON");

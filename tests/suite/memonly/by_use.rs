@@ -4,7 +4,7 @@ use crate::{
     app::{Layout, spinners, until},
     cli::{command, json, numalocctl},
     engine::{inspect, try_inspect},
-    heat::{free_damon, has_damon, kdamonds},
+    heat::{free_damon, has_damon, kdamonds, skip_without_damon},
     scene::{Scene, ballast},
     settings::Setting,
     truth::{Truth, on, release},
@@ -12,7 +12,6 @@ use crate::{
 use numaloc_core::{Options, Outcome, Pacing, Profile, Reason};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Error, Roots, Target, heat};
-use numaloc_sys::fixture::skipped;
 use std::{process::Stdio, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
@@ -42,14 +41,6 @@ fn share_on(scene: &Scene, region: &str, node: u32) -> u64 {
     let nodes = scene.nodes(region);
     println!("{region}: {nodes:?}");
     on(&nodes, node) * 100 / nodes.values().sum::<u64>()
-}
-
-fn skip_without_damon() -> bool {
-    let skips = !has_damon();
-    if skips {
-        skipped("this kernel has no DAMON");
-    }
-    skips
 }
 
 fn roles_change(busy: &str, idle: &str) {
