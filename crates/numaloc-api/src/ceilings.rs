@@ -7,7 +7,7 @@ mod tests;
 
 use crate::value::{Limits, Policy, QosClass};
 use numaloc_core::{
-    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Pacing, Placement, Profile,
+    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Pacing, Profile,
 };
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ impl Ceilings {
             relief,
         } = options;
         // A placement by use brings memory to slow nodes, named or not, and takes the one DAMON of the host.
-        let by_use = matches!(options.placement, Placement::Tiers(_));
+        let by_use = options.placement.by_use().is_some();
         let names_nodes = by_use || relief.is_some() || options.named_nodes().is_some();
         let compacts = *compact == Compact::Always && !Compact::Auto.applies(self.profile);
         [

@@ -43,7 +43,7 @@ pub fn placed(
     options: &Options,
     placement: &Placement,
 ) -> NodeSet {
-    if let Placement::Tiers(tiers) = placement {
+    if let Some(tiers) = placement.by_use() {
         let fast = tiers.fast_of(topology.local_nodes(&process.cpus));
         let slow = tiers.slow.clone().unwrap_or_default();
         return fast.or(&slow).and(&process.mems_allowed);

@@ -3,7 +3,7 @@
 use crate::{Aim, Authority, Error, Local, Members, Offers, authority, files, partners};
 use numaloc_api::value::{CachedFiles, FoundMember, Missing};
 use numaloc_core::{
-    CacheGoal, Identity, Options, Placement, Plan, Topology,
+    CacheGoal, Identity, Options, Plan, Topology,
     live::CountedMemory,
     planner::{self, Scene},
 };
@@ -113,7 +113,7 @@ impl Look<'_> {
             let members = Members::look(local, aim, topology, &Authority::All, stop)?;
             check(topology)?;
             // To watch how memory is used changes settings of the kernel.
-            if !options.maps.is_empty() || matches!(options.placement, Placement::Tiers(_)) {
+            if !options.maps.is_empty() || options.placement.by_use().is_some() {
                 authority::check(&local.roots, members.processes(), authority)?;
             }
             Ok::<_, Error>(members)

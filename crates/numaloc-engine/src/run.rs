@@ -11,7 +11,7 @@ use crate::{
     returned::returned,
 };
 use numaloc_api::value::{self, NamedOutcome};
-use numaloc_core::{Placement, Plan, Topology, exchange, number};
+use numaloc_core::{Plan, Topology, exchange, number};
 use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Error as HostError, Policies, tiering};
 use std::{
@@ -55,7 +55,7 @@ impl Local {
             if run.planned.plan.can_be_undone() {
                 planned.note = self.balancing.warning(order.numa_balancing);
             }
-            if let Placement::Tiers(tiers) = &order.options.placement {
+            if let Some(tiers) = order.options.placement.by_use() {
                 planned.note = tiering::beside_kernel(&self.roots, tiers)?.or(planned.note);
             }
             (PlannedKind::Memory(Box::new(run)), planned)

@@ -14,9 +14,7 @@ use crate::{
 pub use live::HostNow;
 use live::Sampler;
 use numaloc_api::value::{Pins, Target};
-use numaloc_core::{
-    Identity, NodeSet, NumaBalancing, Options, Placement, Topology, contents::NodeContents,
-};
+use numaloc_core::{Identity, NodeSet, NumaBalancing, Options, Topology, contents::NodeContents};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_engine::{
     Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, MoverGroup, Offers, OffloadAccess,
@@ -355,9 +353,9 @@ impl Engine {
 
     /// The turns of a look with these options.
     fn turns_for(&self, options: &Options) -> &Turns {
-        match options.placement {
-            Placement::Tiers(_) => &self.watches,
-            _ => &self.looks,
+        match options.placement.by_use() {
+            Some(_) => &self.watches,
+            None => &self.looks,
         }
     }
 

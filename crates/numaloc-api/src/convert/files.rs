@@ -68,7 +68,7 @@ impl MigrationSpec {
         let plain = Options::default();
         let given = [
             ("balance", matches!(options.placement, Placement::Balance(_))),
-            ("tiers", matches!(options.placement, Placement::Tiers(_))),
+            ("tiers", options.placement.by_use().is_some()),
             ("include_shared", options.include_shared),
             ("exclude_file", options.exclude_file),
             ("include_network", options.include_network),

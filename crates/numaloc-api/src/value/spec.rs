@@ -226,6 +226,6 @@ impl MigrationSpec {
             || options.relief.is_some()
             || matches!(options.home, HomeRule::Devices | HomeRule::Near)
             || options.maps.iter().any(has_nodes)
-            || matches!(options.placement, Placement::Tiers(_))
+            || options.placement.by_use().is_some()
     }
 }

@@ -58,8 +58,8 @@ impl FromStr for MapRule {
                 text.escape_debug()
             )));
         };
-        let placement = placement.parse().map_err(|bad| BadMapRule(format!("{bad}")))?;
-        if matches!(placement, Placement::Tiers(_)) {
+        let placement: Placement = placement.parse().map_err(|bad| BadMapRule(format!("{bad}")))?;
+        if placement.by_use().is_some() {
             return Err(BadMapRule(
                 "tiers is a placement of all memory of a process: use it without a pattern"
                     .to_owned(),

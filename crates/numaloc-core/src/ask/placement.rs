@@ -110,12 +110,17 @@ impl Placement {
         }
     }
 
+    /// The request for memory on two tiers by its use, if this is one.
+    pub fn by_use(&self) -> Option<&Tiers> {
+        match self {
+            Self::Tiers(tiers) => Some(tiers),
+            _ => None,
+        }
+    }
+
     /// How long memory has to be watched before it can be placed.
     pub fn watching(&self) -> Duration {
-        match self {
-            Self::Tiers(tiers) => tiers.watching(),
-            _ => Duration::ZERO,
-        }
+        self.by_use().map_or(Duration::ZERO, Tiers::watching)
     }
 
     /// Whether memory belongs on several nodes, each of which has a part of it.

@@ -1,6 +1,6 @@
 //! How much of a target's memory on two tiers is used, and what of it changes tiers.
 
-use crate::{ask::placement::Placement, machine::process::Identity, plan::Plan};
+use crate::{machine::process::Identity, plan::Plan};
 use std::ops::Range;
 
 /// Memory on one tier, by its use while it was watched, in bytes.
@@ -50,10 +50,7 @@ pub struct TierMove {
 impl Plan {
     /// What this plan brings to the other tier; nothing, unless memory is placed by use.
     pub fn tier_moves(&self) -> impl Iterator<Item = TierMove> + '_ {
-        let slow = match &self.options.placement {
-            Placement::Tiers(tiers) => tiers.slow.clone(),
-            _ => None,
-        };
+        let slow = self.options.placement.by_use().and_then(|tiers| tiers.slow.clone());
         let moves = self.moves.iter().filter_map(move |planned_move| {
             let targets = &self.routes[planned_move.routes].targets;
             Some((planned_move, targets.and(slow.as_ref()?).is_empty()))

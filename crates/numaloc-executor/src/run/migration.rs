@@ -77,7 +77,7 @@ impl<'a> Migration<'a> {
 
     fn check_options(&self, options: &Options) -> Result<(), Error> {
         topology::check_options(self.roots, &self.topology, options)?;
-        if let Placement::Tiers(tiers) = &options.placement {
+        if let Some(tiers) = options.placement.by_use() {
             tiering::beside_kernel(self.roots, tiers)?;
             heat::check_watch(self.roots, tiers.watch)?;
         }

@@ -2,7 +2,6 @@
 
 use crate::refusal::Refusal;
 use numaloc_api::value::{Policy, QosClass, Target};
-use numaloc_core::Placement;
 use numaloc_engine::{Aim, Member};
 use std::collections::BTreeSet;
 
@@ -22,7 +21,7 @@ impl Selected {
     /// # Errors
     /// [`Refusal::HostCannot`]: the workload is LSR, memory is placed by its use, and the policy does not name the class.
     pub fn class_for(&self, policy: &Policy) -> Result<Option<QosClass>, Refusal> {
-        let by_use = matches!(policy.options.placement, Placement::Tiers(_));
+        let by_use = policy.options.placement.by_use().is_some();
         match (policy.qos_class, self.qos_class) {
             (Some(class), _) => Ok(Some(class)),
             (None, Some(QosClass::Lsr)) if by_use => {

@@ -20,7 +20,6 @@ use numaloc_api::{
     v1,
     value::{CreateJob, DeleteJob, Job, JobId, MigrationSpec, Pins},
 };
-use numaloc_core::Placement;
 use numaloc_engine::{FoundTarget, Offers};
 use numaloc_host::Policies;
 use std::{future::ready, sync::Arc};
@@ -97,7 +96,7 @@ impl MigrationService for MigrationCalls {
         };
         let options = spec.policy.options.clone();
         // To watch how memory is used takes the one DAMON of the host, as a job does.
-        if matches!(options.placement, Placement::Tiers(_)) {
+        if options.placement.by_use().is_some() {
             caller.ceilings.check(&spec)?;
         }
         spec.policy.qos_class = selected.class_for(&spec.policy)?;

@@ -2,7 +2,6 @@
 
 use super::Planner;
 use crate::{
-    ask::placement::Placement,
     machine::{
         ids::NodeId,
         room::MakeRoom,
@@ -56,7 +55,7 @@ impl Planner<'_> {
 
     /// What goes down makes room for what goes up after it, and the other way round. Other plans bring memory to one side only.
     fn leave(&mut self, from: NodeId, planned_move: &Move, bytes: u64) {
-        let is_by_use = matches!(self.plan.options.placement, Placement::Tiers(_));
+        let is_by_use = self.plan.options.placement.by_use().is_some();
         if is_by_use && planned_move.hugetlb_bytes.is_none() {
             let memory = self.memory.get_mut(&from);
             memory.into_iter().for_each(|memory| memory.free_bytes += bytes);

@@ -5,7 +5,7 @@ use super::{Planner, portioned::Part};
 use crate::{
     HUGE, Identity,
     ask::{
-        placement::{Placement, Portions, tiers::Tiers},
+        placement::{Portions, tiers::Tiers},
         temperatures::{Temperature, Temperatures},
     },
     home::claim::Claim,
@@ -51,7 +51,7 @@ impl Planner<'_> {
     /// Decides on all extents that are placed by use.
     pub(super) fn place_by_use(&mut self) {
         let all = std::mem::take(&mut self.tiered);
-        let Placement::Tiers(tiers) = self.plan.options.placement.clone() else { return };
+        let Some(tiers) = self.plan.options.placement.by_use().cloned() else { return };
         let none = Temperatures::default();
         let seen = tiers.seen.as_deref().unwrap_or(&none);
         let (mut tier_use, mut up, mut down) = (TierUse::default(), Vec::new(), Vec::new());
