@@ -123,6 +123,13 @@ SEEDS = {
         b"    MB:0=100;1= 10\n    L3:0=7ff;1=f\n",
         b"    L3CODE:0=3\n    L3DATA:0=3\n        MB:0=2048;17=4294967295\n",
     ],
+    "placements": [
+        b"tiers:fast=0-1,8,slow=2,4,cold_after=2m,keep_fast=25%,free_fast=4G,beside_kernel=warn,watch=referenced",
+        b"weighted:bandwidth:0,2",
+        b"balance:0=3,1=1",
+        b"anon>1G=interleave:0,2",
+        b"memfd:x=weighted:0=3,1=1",
+    ],
     "pagemap": [
         entries(*OWN, *SHARED, *[0] * 16, *SHARED, *[1, 2] * 16),
         entries(*[PRESENT | EXCLUSIVE | 0x8000 + page for page in range(1024)], *[0] * 1024, *[1] * 1024),
