@@ -20,6 +20,8 @@ packages=(
     redis-tools numactl
     # file systems of which tests move the page cache
     btrfs-progs xfsprogs
+    # persistent memory as memory of a node
+    daxctl
     # applications that check their own memory, while the tests move it
     stress-ng stressapptest memtester
     # tests/containerd: what runc needs; containerd and runc themselves are unpacked and not installed, as they would start a service

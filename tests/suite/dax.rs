@@ -1,5 +1,7 @@
 //! Persistent memory: 384 MiB on node 0, which the kernel takes DRAM for (`memmap=`), and a DIMM of 256 MiB on node
-//! 1. The mappings of files there are the storage itself.
+//! 1. The mappings of files there are the storage itself. Another DIMM, of 512 MiB, becomes a node of its own.
+
+mod kmem;
 
 use crate::{
     advise::{advise, assert_silent, cpus, follow, only},
@@ -280,21 +282,23 @@ fn a_file_in_a_layer_is_storage_if_the_layer_has_dax() {
     drop(mounted);
 }
 
-/// Has the kernel make /dev/dax1.0 of the DIMM, as `ndctl create-namespace --mode=devdax --force` does.
-fn make_character_device() {
+/// Has the kernel make a character device of the DIMM of this node, as `ndctl create-namespace --mode=devdax --force` does: /dev/dax1.0 for
+/// node 1.
+fn make_character_device(node: u32) {
     let write = |path: &str, text: &str| {
         fs::write(format!("/sys/bus/nd/{path}"), text).unwrap_or_else(|e| panic!("{path}: {e}"));
     };
     let read = |path: &str| fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    write("drivers/nd_pmem/unbind", "namespace1.0");
-    let device = read("/sys/bus/nd/devices/region1/dax_seed");
+    let namespace = format!("namespace{node}.0");
+    write("drivers/nd_pmem/unbind", &namespace);
+    let device = read(&format!("/sys/bus/nd/devices/region{node}/dax_seed"));
     let device = device.trim();
     // The descriptors of its pages (struct page) are in DRAM.
     for (file, text) in [
         ("mode", "ram"),
         ("align", "2097152"),
         ("uuid", &read("/proc/sys/kernel/random/uuid")),
-        ("namespace", "namespace1.0"),
+        ("namespace", &namespace),
     ] {
         write(&format!("devices/{device}/{file}"), text.trim());
     }
@@ -315,7 +319,7 @@ fn diagnosis() -> (String, String) {
 #[test]
 fn storage_without_a_file_system_becomes_memory_of_a_node() {
     let _settings = Setting::still_host();
-    make_character_device();
+    make_character_device(1);
     let region = "storage=file:/dev/dax1.0:16M:dirty";
     let mut app = Layout::remote(&["anon:16M", region]).start("target");
     assert_only_the_rest_moves(&mut app, &["storage"], (Some(1), 16 * MIB));
