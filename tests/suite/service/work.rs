@@ -4,11 +4,12 @@ use super::{bus::Bus, *};
 use crate::{
     app::Layout,
     balancing::marked_pages_come_home_by,
+    cli::command,
     daemon::{reason, request},
     disk::OnDisk,
     scene::Scene,
     settings::{Cgroup, Setting},
-    truth::Truth,
+    truth::{Truth, release},
     unit::Service,
 };
 use std::{
@@ -45,6 +46,34 @@ fn it_is_confined() {
     let socket = fs::metadata(SOCKET).expect("a socket");
     assert_eq!((socket.gid(), socket.permissions().mode() & 0o777), (gid, 0o660));
     assert_eq!(fs::metadata("/run/numaloc").expect("a directory").mode() & 0o777, 0o755);
+}
+
+/// Kernels before 6.5 let only CAP_SYS_RESOURCE ask, which the service does not have.
+#[test]
+fn the_kernel_reports_pressure_to_the_service_where_a_user_may_ask() {
+    let installed = Installed::start();
+    let scene = Scene::remote(&["anon:8M"]);
+    let pid = scene.app.pid().to_string();
+    let words = ["schedules", "create", "--relieve", "1", "--free-below", "1M", "--pid", &pid];
+    let output = command().args(words).args(["--interval", "1h"]).output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let daemon = installed.pid();
+    let asks = || {
+        let files = fs::read_dir(format!("/proc/{daemon}/fd")).expect("it runs").flatten();
+        let links = files.filter_map(|file| fs::read_link(file.path()).ok());
+        links.into_iter().any(|link| link.ends_with("pressure/memory"))
+    };
+    match release().starts_with("6.1.") {
+        true => {
+            until("it says that it cannot", || {
+                installed.log().contains("no reports of memory pressure")
+            });
+            assert!(!asks());
+        }
+        false => until("it waits for a report", asks),
+    }
+    assert_eq!(installed.log().contains("no reports of memory pressure"), !asks());
+    scene.finish();
 }
 
 #[test]
