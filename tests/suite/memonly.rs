@@ -29,6 +29,9 @@ fn a_node_of_another_tier_is_left_alone() {
     let plan = inspect(&scene.target(), &Options::default()).plan;
     let stays = plan.skipped_bytes()[&Reason::OtherTier];
     assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
+    let overall = plan.locality.overall;
+    assert_eq!(overall.demoted_bytes, stays, "{:?}", plan.locality);
+    assert!(overall.remote_bytes < SLACK, "{:?}", plan.locality);
     // Only pages of libraries on node 1 may move.
     assert!(plan.locality.movable.remote_bytes < SLACK, "{:?}", plan.locality);
     let outcome = scene.migrate(&Options::default());

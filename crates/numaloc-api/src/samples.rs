@@ -187,7 +187,13 @@ pub fn outcome() -> Outcome {
 pub fn plan() -> PlanSummary {
     let share = |local_bytes, remote_bytes| {
         let local_percent = 100.0 * local_bytes as f64 / (local_bytes + remote_bytes) as f64;
-        Some(v1::Share { local_bytes, remote_bytes, local_percent, near_bytes: 5 })
+        Some(v1::Share {
+            local_bytes,
+            remote_bytes,
+            local_percent,
+            near_bytes: 5,
+            demoted_bytes: 6,
+        })
     };
     let memory = |local_bytes| v1::ResidentMemory {
         nodes: vec![v1::NodeBytes { node_id: 8, bytes: local_bytes }],

@@ -446,6 +446,7 @@ impl Plan {
             local_bytes: before.local_bytes + homecoming,
             remote_bytes: before.remote_bytes.saturating_sub(homecoming),
             near_bytes: near_bytes.saturating_sub(self.near_left_bytes),
+            demoted_bytes: before.demoted_bytes,
         }
     }
 
@@ -462,8 +463,7 @@ impl Plan {
 
     /// The benefit of the move; `None` if nothing is expected to move.
     pub fn benefit(&self) -> Option<Benefit> {
-        let Share { local_bytes, remote_bytes, .. } = self.locality.overall;
-        self.waits?.benefit(self.expected_bytes, local_bytes + remote_bytes)
+        self.waits?.benefit(self.expected_bytes, self.locality.overall.bytes())
     }
 
     /// Whether every process is skipped.

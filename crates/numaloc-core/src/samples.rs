@@ -63,6 +63,7 @@ pub fn locality(local_mib: u64, remote_mib: u64) -> Locality {
         local_bytes: (local_mib + more) * MIB,
         remote_bytes: (remote_mib + more) * MIB,
         near_bytes: remote_mib * MIB / 2,
+        demoted_bytes: (more + 1) << 12,
     };
     Locality { movable: share(0), overall: share(64) }
 }

@@ -234,6 +234,7 @@ pub fn locality(
         local_bytes: amount(field, from.local_bytes, bad),
         remote_bytes: amount(field, from.remote_bytes, bad),
         near_bytes: amount(field, from.near_bytes, bad),
+        demoted_bytes: amount(field, from.demoted_bytes, bad),
     };
     Locality { movable: share(movable), overall: share(overall) }
 }

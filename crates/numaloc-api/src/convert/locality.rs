@@ -108,6 +108,7 @@ impl From<Share> for v1::Share {
             local_bytes: int(share.local_bytes),
             remote_bytes: int(share.remote_bytes),
             near_bytes: int(share.near_bytes),
+            demoted_bytes: int(share.demoted_bytes),
             local_percent,
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     home::{
         away,
         claim::{Claim, Claims},
-        goes_home, wide_threads,
+        wide_threads,
     },
     machine::{
         ids::{NodeId, NodeSet},
@@ -15,7 +15,7 @@ use crate::{
     memory::{
         extent::{Extent, Kind, Pages},
         fixed::FixedMemory,
-        locality::{Locality, Share},
+        locality::Locality,
         mempolicy::Mempolicy,
         rule::Rule,
     },
@@ -25,10 +25,11 @@ use crate::{
     },
     result::account::Reason,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 mod belonging;
 mod bounds;
+mod counts;
 mod expected;
 mod guest_cells;
 mod neighbours;
@@ -40,7 +41,7 @@ pub use crate::home::home;
 pub use belonging::{claims, skip, skip_placed, stay};
 
 use belonging::is_exposed;
-use neighbours::{KnownNeighbours, Neighbours};
+use neighbours::KnownNeighbours;
 use one_sided::Sides;
 use tiered::Tiered;
 
@@ -112,6 +113,8 @@ struct Planner<'a> {
     claims: Claims,
     /// Nodes that pages may leave.
     sources: NodeSet,
+    /// Nodes of lower tiers that pages may not leave.
+    demoted: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
     neighbours: KnownNeighbours,
@@ -175,9 +178,22 @@ impl<'a> Planner<'a> {
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
+        let demoted = scene.topology.lower_tiers().minus(&sources);
         let (neighbours, sides, small, tiered) = Default::default();
         let cells = guest_cells::places(&plan.processes);
-        Self { scene, claims, sources, plan, memory, neighbours, sides, cells, small, tiered }
+        Self {
+            scene,
+            claims,
+            sources,
+            demoted,
+            plan,
+            memory,
+            neighbours,
+            sides,
+            cells,
+            small,
+            tiered,
+        }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -333,68 +349,6 @@ impl<'a> Planner<'a> {
             Some((from, self.targets(extent, nodes, allowed).ok()?))
         });
         nearer.collect()
-    }
-
-    /// The neighbours of a home. Memory that takes turns, or that is to go where the request says, is nowhere near.
-    fn neighbours(&mut self, home: &NodeSet) -> Option<Arc<Neighbours>> {
-        let Options { near_distance, .. } = self.plan.options;
-        let goes_home = goes_home(&self.plan.options);
-        goes_home.then(|| self.neighbours.of(self.scene.topology, home, near_distance))
-    }
-
-    /// Counts an extent, whose pages on `movable` nodes can be moved.
-    fn count(&mut self, extent: &Extent, home: &NodeSet, movable: &NodeSet) {
-        let mut locality = Locality::default();
-        let around = self.neighbours(home);
-        let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
-        for (&node, resident) in &extent.residency.nodes {
-            let share = |bytes| {
-                if home.contains(node) {
-                    Share { local_bytes: bytes, ..Share::default() }
-                } else {
-                    let near_bytes = if is_near(node) { bytes } else { 0 };
-                    Share { local_bytes: 0, remote_bytes: bytes, near_bytes }
-                }
-            };
-            locality.overall.add(share(resident.total_bytes()));
-            let all = self.plan.options.include_shared;
-            if movable.contains(node) {
-                locality.movable.add(share(if all {
-                    resident.total_bytes()
-                } else {
-                    resident.owned_bytes
-                }));
-            }
-        }
-        self.add(extent, locality, |node, bytes| if home.contains(node) { 0 } else { bytes });
-    }
-
-    /// Adds an extent's residency and locality to the sums. `remote_of`: how many of its bytes on a node are remote.
-    fn add(&mut self, extent: &Extent, locality: Locality, remote_of: impl Fn(NodeId, u64) -> u64) {
-        let plan = &mut self.plan;
-        // Memory that one process maps twice still is its own.
-        let (resident, sum) = match &extent.mappings[..] {
-            [first, rest @ ..] if rest.iter().all(|other| other.process == first.process) => {
-                let process = &mut plan.processes[first.process];
-                (&mut process.resident, &mut process.locality)
-            }
-            _ => (&mut plan.family_resident, &mut plan.family_locality),
-        };
-        for (&node, bytes) in &extent.residency.nodes {
-            *resident.entry(node).or_default() += bytes.total_bytes();
-        }
-        for sum in [sum, &mut plan.locality] {
-            sum.add(locality);
-        }
-        let counted = &mut plan.processes[extent.mappings[0].process];
-        counted.counted.add(locality);
-        for (&node, bytes) in &extent.residency.nodes {
-            let remote = remote_of(node, bytes.total_bytes());
-            if remote > 0 {
-                *counted.remote.entry(node).or_default() += remote;
-            }
-        }
-        plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
 
     fn routes(&mut self, ends: RouteEnds) -> usize {

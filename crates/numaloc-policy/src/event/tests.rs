@@ -22,7 +22,8 @@ fn told(containers: Vec<ContainerResult>) -> String {
     format!("{} {} {message}", kind.name(), reason.name())
 }
 
-const HOME: Option<Share> = Some(Share { local_bytes: 4096, remote_bytes: 0, near_bytes: 0 });
+const HOME: Option<Share> =
+    Some(Share { local_bytes: 4096, remote_bytes: 0, near_bytes: 0, demoted_bytes: 0 });
 
 /// The document's first expected output.
 #[test]

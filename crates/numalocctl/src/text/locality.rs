@@ -43,6 +43,10 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     if has_near {
         table = table.numbers("NEAR %");
     }
+    let has_demoted = total.overall.is_some_and(|share| share.demoted_bytes > 0);
+    if has_demoted {
+        table = table.numbers("DEMOTED MiB");
+    }
     table = table.numbers("REMOTE PAGES");
     if view.wide {
         table = table.numbers("MOVABLE LOCAL %").numbers("MOVABLE REMOTE PAGES");
@@ -51,7 +55,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     for process in &locality.processes {
         let pid = process.process.unwrap_or_default().pid;
         let mut row = vec![pid.to_string(), process.comm.clone()];
-        row.extend(placed(&columns, &memory(&process.memory), has_near, view));
+        row.extend(placed(&columns, &memory(&process.memory), (has_near, has_demoted), view));
         if view.wide {
             row.extend(wide(process));
         }
@@ -64,7 +68,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     ];
     for (name, sum, _) in sums.into_iter().filter(|(.., is_shown)| *is_shown) {
         let mut row = vec![String::new(), name.to_owned()];
-        row.extend(placed(&columns, sum, has_near, view));
+        row.extend(placed(&columns, sum, (has_near, has_demoted), view));
         table.row(row);
     }
     if view.rows_alone() {
@@ -95,7 +99,7 @@ fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
 fn placed(
     columns: &BTreeSet<i32>,
     memory: &v1::ResidentMemory,
-    has_near: bool,
+    (has_near, has_demoted): (bool, bool),
     view: View,
 ) -> Vec<String> {
     let on = |node| {
@@ -109,7 +113,10 @@ fn placed(
         let share = share.unwrap_or_default();
         let pages = amount(share.remote_bytes) / PAGE;
         cells.push(percent(share.local_percent));
-        cells.extend((has_near && number == 0).then(|| percent(near_percent(share))));
+        if number == 0 {
+            cells.extend(has_near.then(|| percent(near_percent(share))));
+            cells.extend(has_demoted.then(|| mb(amount(share.demoted_bytes))));
+        }
         cells.push(pages.to_string());
     }
     cells

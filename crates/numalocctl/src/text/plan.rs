@@ -290,7 +290,15 @@ pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) 
         }
         _ => String::new(),
     };
-    format!("{} of the movable memory, {} of all memory{near}", arrow(movable), arrow(overall))
+    let demoted = match overall[0].map_or(0, |before| before.demoted_bytes) {
+        0 => String::new(),
+        bytes => format!("\ndemoted: {} on a lower tier stay there", size(bytes)),
+    };
+    format!(
+        "{} of the movable memory, {} of all memory{near}{demoted}",
+        arrow(movable),
+        arrow(overall)
+    )
 }
 
 /// The part of a share that is near, in percent.

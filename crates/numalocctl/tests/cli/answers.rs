@@ -12,7 +12,7 @@ fn at(seconds: i64) -> Option<Timestamp> {
 fn share(local_mib: i64, remote_mib: i64) -> Option<v1::Share> {
     let local_percent = 100.0 * local_mib as f64 / (local_mib + remote_mib) as f64;
     let (local_bytes, remote_bytes) = (local_mib * MIB, remote_mib * MIB);
-    Some(v1::Share { local_bytes, remote_bytes, local_percent, near_bytes: 0 })
+    Some(v1::Share { local_bytes, remote_bytes, local_percent, ..v1::Share::default() })
 }
 
 /// Nodes 0 and 2, at distance 21.

@@ -179,7 +179,7 @@ impl Planner<'_> {
         for (&node, resident) in &extent.residency.nodes {
             let share = |bytes: u64| {
                 let remote_bytes = remote_of(node).min(bytes);
-                Share { local_bytes: bytes - remote_bytes, remote_bytes, near_bytes: 0 }
+                Share { local_bytes: bytes - remote_bytes, remote_bytes, ..Share::default() }
             };
             locality.overall.add(share(resident.total_bytes()));
             if movable {

@@ -25,6 +25,7 @@ use crate::{
     },
     memory::{
         extent::{Mapping, NodeResidency, Pages, Residency},
+        locality::Share,
         mempolicy::Mempolicy,
     },
 };
@@ -452,7 +453,11 @@ fn pages_leave_only_the_nodes_that_they_may_leave() {
         let options = Options { from: from.map(nodes), ..Options::default() };
         let plan = plan_of(&machine, process("0", "0-2"), extents, &options);
         let Share { local_bytes, remote_bytes, .. } = plan.locality.movable;
-        assert_eq!((plan.locality.overall.remote_bytes, local_bytes), (6 * MIB, MIB));
+        let overall = plan.locality.overall;
+        let may_leave = from.is_some_and(|from| nodes(from).contains(NodeId(2)));
+        let demoted = if may_leave { 0 } else { 4 * MIB };
+        assert_eq!((overall.bytes(), overall.demoted_bytes, local_bytes), (7 * MIB, demoted, MIB));
+        assert_eq!(plan.expected_overall().demoted_bytes, demoted, "it stays");
         assert_eq!(remote_bytes, plan.expected_bytes, "what stays is not movable");
         assert!(
             plan.moves

@@ -69,15 +69,15 @@ fn identity() -> impl Strategy<Value = Identity> {
     (any::<i32>(), bytes()).prop_map(|(pid, start_time)| Identity { pid, start_time })
 }
 
-fn locality() -> impl Strategy<Value = Locality> {
-    let share = || {
-        (bytes(), bytes()).prop_map(|(local_bytes, remote_bytes)| Share {
-            local_bytes,
-            remote_bytes,
-            ..Share::default()
-        })
-    };
-    (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall })
+/// On the heap: strategies are values, and a job has several of these.
+fn locality() -> BoxedStrategy<Locality> {
+    let share =
+        || {
+            (bytes(), bytes(), bytes()).prop_map(|(local_bytes, remote_bytes, demoted_bytes)| {
+                Share { local_bytes, remote_bytes, demoted_bytes, ..Share::default() }
+            })
+        };
+    (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall }).boxed()
 }
 
 fn calls() -> impl Strategy<Value = CallStats> {

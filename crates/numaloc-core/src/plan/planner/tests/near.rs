@@ -42,14 +42,16 @@ fn plan(free: [u64; 4], options: Options) -> Plan {
 fn near_memory_is_remote_and_counted_apart() {
     let plan = |options| plan([1 << 30; 4], options);
     let now = plan(Options::default());
-    let before = Share { local_bytes: MIB, remote_bytes: 10 * MIB, near_bytes: 2 * MIB };
+    let before =
+        Share { local_bytes: MIB, remote_bytes: 10 * MIB, near_bytes: 2 * MIB, ..Share::default() };
     assert_eq!((now.locality.movable, now.locality.overall), (before, before));
     let home = Share { local_bytes: 11 * MIB, ..Share::default() };
     assert_eq!((now.expected_share(), now.nearer_bytes), (home, 0));
     let wide = plan(Options { near_distance: 32, ..Options::default() });
     assert_eq!(wide.locality.movable.near_bytes, 10 * MIB);
     let near = plan(Options { home: HomeRule::Near, ..Options::default() });
-    let expected = Share { local_bytes: 3 * MIB, remote_bytes: 8 * MIB, near_bytes: 0 };
+    let expected =
+        Share { local_bytes: 3 * MIB, remote_bytes: 8 * MIB, near_bytes: 0, ..Share::default() };
     assert_eq!((near.locality.movable, near.expected_bytes), (expected, 8 * MIB));
     let to = plan(Options { to: Some(nodes("0")), ..Options::default() });
     assert_eq!(to.locality.movable.near_bytes, 0, "the request says where it belongs");
@@ -65,7 +67,12 @@ fn what_finds_no_room_at_home_goes_nearer() {
         (full.expected_bytes, full.nearer_bytes, full.no_room_bytes),
         (10 * MIB, 7 * MIB, 0)
     );
-    let after = Share { local_bytes: 4 * MIB, remote_bytes: 7 * MIB, near_bytes: 7 * MIB };
+    let after = Share {
+        local_bytes: 4 * MIB,
+        remote_bytes: 7 * MIB,
+        near_bytes: 7 * MIB,
+        ..Share::default()
+    };
     assert_eq!(full.expected_share(), after);
     let flows = [flow(2, 0, 1), flow(2, 1, 7)].into();
     assert_eq!(full.nearer_of(0, &flows), 7 * MIB);
