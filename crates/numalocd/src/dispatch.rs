@@ -100,6 +100,7 @@ mod schedules;
 mod select;
 mod selected;
 mod shown;
+mod standing;
 mod status;
 mod task;
 #[cfg(test)]

@@ -125,6 +125,41 @@ impl Target {
         self.workload_creators.is_empty() || self.workload_creators.contains(creator)
     }
 
+    /// A member that both targets name; a cgroup has those below it. Members of different kinds are not compared: what they stand for can
+    /// change.
+    pub fn common(&self, other: &Self) -> Option<Self> {
+        let is_within = |path: &str, of: &str| {
+            path.strip_prefix(of.trim_end_matches('/'))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let cgroups = self.cgroups.iter().find(|&path| {
+            other.cgroups.iter().any(|of| is_within(path, of) || is_within(of, path))
+        });
+        if let Some(path) = cgroups {
+            return Some(Self::cgroup(path));
+        }
+        let labels = match self.labels == other.labels {
+            true => self.labels.clone(),
+            false => Selector::default(),
+        };
+        let both = |of: fn(&Self) -> &BTreeSet<String>| {
+            of(self).intersection(of(other)).cloned().collect()
+        };
+        let common = Self {
+            pids: self.pids.intersection(&other.pids).copied().collect(),
+            processes: self.processes.intersection(&other.processes).cloned().collect(),
+            units: both(|target| &target.units),
+            containers: both(|target| &target.containers),
+            pods: both(|target| &target.pods),
+            virtual_machines: both(|target| &target.virtual_machines),
+            container_labels: both(|target| &target.container_labels),
+            files: both(|target| &target.files),
+            labels,
+            ..Self::default()
+        };
+        (!common.is_empty()).then_some(common)
+    }
+
     /// Whether it has no member.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()

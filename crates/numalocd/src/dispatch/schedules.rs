@@ -76,6 +76,7 @@ impl Dispatcher {
             None => ScheduleId::numbered(number),
         };
         self.check_relief(&spec.migration, Some(&id))?;
+        self.check_standing(&spec.migration, &id)?;
         let schedule = Arc::new(Schedule {
             request_digest: request_id.as_ref().map_or(0, |_| spec.digest()),
             creator_gid: caller.gid,
@@ -131,6 +132,7 @@ impl Dispatcher {
     ) -> Result<Arc<Schedule>, Refusal> {
         let Schedule { spec, pins, declared_in, .. } = wanted;
         self.check_relief(&spec.migration, Some(&known.id))?;
+        self.check_standing(&spec.migration, &known.id)?;
         let is_active = known.state == ScheduleState::Active;
         let over = known.state == ScheduleState::Completed && spec.interval.is_zero();
         let state = match () {

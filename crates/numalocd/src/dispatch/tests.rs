@@ -21,6 +21,7 @@ mod reads;
 mod relief;
 mod results;
 mod schedules;
+mod standing;
 mod stops;
 mod suspects;
 mod tenants;
