@@ -51,13 +51,38 @@ use std::time::Duration;
 /// Message for a request that was only checked.
 const TAKEN: &str = "the daemon would take it; nothing has changed\n";
 
-/// Removes records one after the other. Before the first one that fails, all are removed.
+/// Calls for one name after the other. The failure of one is reported, and the others are done, as by `kubectl delete a b`. Returns the
+/// results with the code of the command.
+///
+/// # Errors
+/// The last failure, if all calls fail. The daemon cannot be reached: nothing more is tried.
+fn each<I, T>(
+    ids: &[I],
+    call: impl Fn(&I) -> Result<T, Failure>,
+) -> Result<(Vec<T>, Code), Failure> {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for id in ids {
+        match call(id) {
+            Ok(result) => done.push(result),
+            Err(failure) => failed.push(failure),
+        }
+        if let Some(Failure::Unreachable { .. }) = failed.last() {
+            break;
+        }
+    }
+    let code = if failed.is_empty() { Code::Done } else { Code::Failure };
+    let last = if done.is_empty() { failed.pop() } else { None };
+    failed.iter().for_each(|failure| complain(&failure.to_string()));
+    last.map_or(Ok((done, code)), Err)
+}
+
+/// Removes records by their names.
 fn remove_each<I: ToString>(
     ids: &[I],
     remove: impl Fn(&I) -> Result<(), Failure>,
-) -> Result<RemovedDoc, Failure> {
-    let one = |id: &I| remove(id).map(|()| id.to_string());
-    Ok(RemovedDoc { removed: ids.iter().map(one).collect::<Result<_, _>>()? })
+) -> Result<(RemovedDoc, Code), Failure> {
+    let (removed, code) = each(ids, |id| remove(id).map(|()| id.to_string()))?;
+    Ok((RemovedDoc { removed }, code))
 }
 
 /// The surroundings of this program.
@@ -156,6 +181,28 @@ fn shown<D: Serialize>(
 ) -> Result<CommandResult, Failure> {
     let text = render(document, cli.output, View::of(cli), text)?;
     Ok(CommandResult { text, code: Code::Done })
+}
+
+/// The same for a list of records. An empty table says so on standard error.
+fn shown_list<D: Serialize>(
+    cli: &Cli,
+    document: &D,
+    (count, records): (usize, &str),
+    text: impl Fn(&D, View) -> String,
+) -> Result<CommandResult, Failure> {
+    if count == 0 && matches!(cli.output, Format::Table | Format::Wide) {
+        complain(&format!("no {records}"));
+    }
+    shown(cli, document, text)
+}
+
+/// The same for what was done for each of several names.
+fn shown_each<D: Serialize>(
+    cli: &Cli,
+    (document, code): (D, Code),
+    text: impl Fn(&D, View) -> String,
+) -> Result<CommandResult, Failure> {
+    shown(cli, &document, text).map(|shown| CommandResult { code, ..shown })
 }
 
 /// The same for an answer of an engine, which the wide form names.

@@ -13,7 +13,7 @@ use std::time::SystemTime;
     after_help = "Examples:\n  numalocctl events --since 1h --type failed\n  numalocctl events -w -o json | jq .message"
 )]
 pub struct EventsArgs {
-    /// Continue with events as they happen; with -o json one object per line.
+    /// Continue with events as they happen; with -o json one object per line. `--since 0s` has these alone.
     #[arg(short, long)]
     pub watch: bool,
     /// Only events since then: a time, or how long ago (10m).

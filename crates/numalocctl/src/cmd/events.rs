@@ -1,6 +1,6 @@
 //! Carries out `numalocctl events` with events that the daemon has stored.
 
-use super::shown;
+use super::shown_list;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
@@ -13,18 +13,20 @@ pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResul
     args.old_names().for_each(|note| complain(&note));
     match args.watch {
         true => watch(cli, daemon, args),
-        false => shown(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
+        false => {
+            let answer = daemon.list_events(&args.filter(), args.after)?;
+            shown_list(cli, &answer, (answer.events.len(), "events"), text::events)
+        }
     }
 }
 
-/// Shows stored events first if --since or --after asks for them, then events as they happen.
+/// Shows stored events first, then events as they happen.
 fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
     let view = View::of(cli);
     if matches!(cli.output, Format::Table | Format::Wide | Format::Csv) && view.headers {
         emit(&text::event_header(view))?;
     }
-    let after = args.after.or(args.since.map(|_| 0));
-    daemon.watch_events(&args.filter(), after, |event| {
+    daemon.watch_events(&args.filter(), args.after.unwrap_or(0), |event| {
         let document = stream(event, cli.output)?;
         emit(&document.unwrap_or_else(|| text::event_line(event, view)))
     })?;

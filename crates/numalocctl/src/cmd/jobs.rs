@@ -1,11 +1,11 @@
 //! Carries out `numalocctl jobs` with the daemon's jobs.
 
-use super::{TAKEN, changes, remove_each, shown, wait};
+use super::{TAKEN, changes, each, remove_each, shown_each, shown_list, wait};
 use crate::{
     args::{Cli, DeleteJobsArgs, Format, JobsArgs, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
     doc::RemovedDoc,
-    exit::Failure,
+    exit::{Code, Failure},
     follow, job,
     output::{CommandResult, View, emit, json_line},
     progress::Wish,
@@ -23,38 +23,44 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<CommandR
         JobsCommand::Ls(args) => list(cli, daemon, args),
         JobsCommand::Get(args) => get(cli, daemon, args),
         JobsCommand::Watch { job, progress } => watch(cli, daemon, job, *progress),
-        JobsCommand::Cancel(args) => shown(cli, &each(args, |id| daemon.cancel_job(id))?, states),
-        JobsCommand::Pause(args) => shown(cli, &each(args, |id| daemon.pause_job(id))?, states),
-        JobsCommand::Resume(args) => shown(cli, &each(args, |id| daemon.resume_job(id))?, states),
-        JobsCommand::Delete(args) if args.validate_only => {
-            shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
+        JobsCommand::Cancel(args) => {
+            shown_each(cli, of_each(args, |id| daemon.cancel_job(id))?, states)
         }
-        JobsCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
+        JobsCommand::Pause(args) => {
+            shown_each(cli, of_each(args, |id| daemon.pause_job(id))?, states)
+        }
+        JobsCommand::Resume(args) => {
+            shown_each(cli, of_each(args, |id| daemon.resume_job(id))?, states)
+        }
+        JobsCommand::Delete(args) if args.validate_only => {
+            shown_each(cli, delete(daemon, args)?, |_, _| TAKEN.to_owned())
+        }
+        JobsCommand::Delete(args) => shown_each(cli, delete(daemon, args)?, text::removed),
     }
 }
 
-fn each(
+fn of_each(
     args: &JobsArgs,
     call: impl Fn(&JobId) -> Result<v1::Job, Failure>,
-) -> Result<v1::ListJobsResponse, Failure> {
-    let jobs = args.jobs.iter().map(call).collect::<Result<_, _>>()?;
-    Ok(v1::ListJobsResponse { jobs, ..Default::default() })
+) -> Result<(v1::ListJobsResponse, Code), Failure> {
+    let (jobs, code) = each(&args.jobs, call)?;
+    Ok((v1::ListJobsResponse { jobs, ..Default::default() }, code))
 }
 
 fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<CommandResult, Failure> {
-    let answer = each(args, |id| daemon.get_job(id))?;
+    let answer = of_each(args, |id| daemon.get_job(id))?;
     // The distances of the plans' routes.
     let topology = match cli.output == Format::Wide {
         true => daemon.topology()?.topology.unwrap_or_default(),
         false => v1::Topology::default(),
     };
-    shown(cli, &answer, |answer, view| {
+    shown_each(cli, answer, |answer, view| {
         let jobs: Vec<_> = answer.jobs.iter().map(|job| text::job(job, &topology, view)).collect();
         jobs.join("\n")
     })
 }
 
-fn delete(daemon: &Daemon, args: &DeleteJobsArgs) -> Result<RemovedDoc, Failure> {
+fn delete(daemon: &Daemon, args: &DeleteJobsArgs) -> Result<(RemovedDoc, Code), Failure> {
     let DeleteJobsArgs { jobs, allow_missing, validate_only } = args;
     remove_each(jobs, |id| {
         daemon.delete_job(&DeleteJob {
@@ -72,7 +78,7 @@ fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<CommandResult
         });
     }
     let answer = daemon.list_jobs(&args.filter(), args.limit)?;
-    shown(cli, &answer, |answer, view| match args.quiet {
+    shown_list(cli, &answer, (answer.jobs.len(), "jobs"), |answer, view| match args.quiet {
         true => wait::names(&answer.jobs),
         false => text::jobs(answer, view),
     })

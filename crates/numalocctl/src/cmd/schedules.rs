@@ -2,7 +2,7 @@
 
 mod apply;
 
-use super::{TAKEN, changes, remove_each, shown, wait};
+use super::{TAKEN, changes, each, remove_each, shown, shown_each, shown_list, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, OptionArgs, RunSchedulesArgs,
@@ -10,7 +10,7 @@ use crate::{
     },
     clean::clean,
     doc::RemovedDoc,
-    exit::Failure,
+    exit::{Code, Failure},
     output::{CommandResult, View},
     remote::{Daemon, ScheduleChanges},
     text,
@@ -33,13 +33,14 @@ pub fn run(
         }
         SchedulesCommand::Ls(args) => {
             let answer = daemon.list_schedules(&args.filter())?;
-            shown(cli, &answer, |answer, view| match args.quiet {
+            let count = answer.schedules.len();
+            shown_list(cli, &answer, (count, "schedules"), |answer, view| match args.quiet {
                 true => names(answer, view),
                 false => text::schedules(answer, view),
             })
         }
         SchedulesCommand::Get(args) => {
-            shown(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
+            shown_each(cli, of_each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
         }
         SchedulesCommand::Create(args) if args.validate_only => {
             shown(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
@@ -51,27 +52,27 @@ pub fn run(
         }
         SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, text::schedule_states),
         SchedulesCommand::Run(args) => {
-            shown(cli, &run_now(daemon, args)?, |answer, _| wait::names(&answer.jobs))
+            shown_each(cli, run_now(daemon, args)?, |answer, _| wait::names(&answer.jobs))
         }
         SchedulesCommand::Delete(args) if args.validate_only => {
-            shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
+            shown_each(cli, delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
+        SchedulesCommand::Delete(args) => shown_each(cli, delete(daemon, args)?, text::removed),
         SchedulesCommand::Pause(args) => {
-            shown(cli, &hold(daemon, &args.schedules, true)?, text::schedule_states)
+            shown_each(cli, hold(daemon, &args.schedules, true)?, text::schedule_states)
         }
         SchedulesCommand::Resume(args) => {
-            shown(cli, &hold(daemon, &args.schedules, false)?, text::schedule_states)
+            shown_each(cli, hold(daemon, &args.schedules, false)?, text::schedule_states)
         }
     }
 }
 
-fn each(
+fn of_each(
     ids: &[ScheduleId],
     call: impl Fn(&ScheduleId) -> Result<v1::Schedule, Failure>,
-) -> Result<v1::ListSchedulesResponse, Failure> {
-    let schedules = ids.iter().map(call).collect::<Result<_, _>>()?;
-    Ok(listed(schedules))
+) -> Result<(v1::ListSchedulesResponse, Code), Failure> {
+    let (schedules, code) = each(ids, call)?;
+    Ok((listed(schedules), code))
 }
 
 fn listed(schedules: Vec<v1::Schedule>) -> v1::ListSchedulesResponse {
@@ -127,26 +128,29 @@ fn update(
     Ok(listed(vec![daemon.update_schedule(&args.schedule, &changes)?]))
 }
 
-fn run_now(daemon: &Daemon, args: &RunSchedulesArgs) -> Result<v1::ListJobsResponse, Failure> {
+fn run_now(
+    daemon: &Daemon,
+    args: &RunSchedulesArgs,
+) -> Result<(v1::ListJobsResponse, Code), Failure> {
     let request_id = args.request_id.as_deref();
     if request_id.is_some() && args.schedules.len() > 1 {
         let message = "--request-id is for a run of one schedule";
         return Err(Failure::Usage(message.into()));
     }
-    let jobs = args.schedules.iter().map(|id| daemon.run_schedule(id, request_id));
-    Ok(v1::ListJobsResponse { jobs: jobs.collect::<Result<_, _>>()?, ..Default::default() })
+    let (jobs, code) = each(&args.schedules, |id| daemon.run_schedule(id, request_id))?;
+    Ok((v1::ListJobsResponse { jobs, ..Default::default() }, code))
 }
 
 fn hold(
     daemon: &Daemon,
     ids: &[ScheduleId],
     paused: bool,
-) -> Result<v1::ListSchedulesResponse, Failure> {
+) -> Result<(v1::ListSchedulesResponse, Code), Failure> {
     let changes = ScheduleChanges { paused: Some(paused), ..ScheduleChanges::default() };
-    each(ids, |id| daemon.update_schedule(id, &changes))
+    of_each(ids, |id| daemon.update_schedule(id, &changes))
 }
 
-fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Failure> {
+fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<(RemovedDoc, Code), Failure> {
     remove_each(&args.schedules, |id| {
         daemon.delete_schedule(&DeleteSchedule {
             id: id.clone(),

@@ -3,7 +3,7 @@
 mod apply;
 mod file;
 
-use super::{TAKEN, changes, remove_each, shown};
+use super::{TAKEN, changes, each, remove_each, shown, shown_each, shown_list};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
@@ -11,7 +11,7 @@ use crate::{
     },
     clean::clean,
     doc::RemovedDoc,
-    exit::Failure,
+    exit::{Code, Failure},
     output::{CommandResult, View},
     remote::Daemon,
     text,
@@ -39,12 +39,13 @@ pub fn run(
         }
         WorkloadsCommand::Ls(args) => {
             let answer = daemon.list_workloads(&filter(args))?;
-            shown(cli, &answer, |answer, view| match args.quiet {
+            let count = answer.workloads.len();
+            shown_list(cli, &answer, (count, "workloads"), |answer, view| match args.quiet {
                 true => names(answer),
                 false => text::workloads(answer, view),
             })
         }
-        WorkloadsCommand::Get { workloads } => shown(cli, &get(daemon, workloads)?, in_full),
+        WorkloadsCommand::Get { workloads } => shown_each(cli, get(daemon, workloads)?, in_full),
         WorkloadsCommand::Register(args) => {
             let request = request(args);
             if request.mask.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -66,9 +67,11 @@ pub fn run(
             shown(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
         }
         WorkloadsCommand::Unregister(args) if args.validate_only => {
-            shown(cli, &unregister(daemon, args)?, |_, _| TAKEN.to_owned())
+            shown_each(cli, unregister(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        WorkloadsCommand::Unregister(args) => shown(cli, &unregister(daemon, args)?, text::removed),
+        WorkloadsCommand::Unregister(args) => {
+            shown_each(cli, unregister(daemon, args)?, text::removed)
+        }
     }
 }
 
@@ -81,9 +84,9 @@ fn filter(args: &ListWorkloadsArgs) -> WorkloadFilter {
     }
 }
 
-fn get(daemon: &Daemon, ids: &[WorkloadId]) -> Result<v1::ListWorkloadsResponse, Failure> {
-    let workloads = ids.iter().map(|id| daemon.get_workload(id)).collect::<Result<_, _>>()?;
-    Ok(listed(workloads))
+fn get(daemon: &Daemon, ids: &[WorkloadId]) -> Result<(v1::ListWorkloadsResponse, Code), Failure> {
+    let (workloads, code) = each(ids, |id| daemon.get_workload(id))?;
+    Ok((listed(workloads), code))
 }
 
 fn listed(workloads: Vec<v1::Workload>) -> v1::ListWorkloadsResponse {
@@ -135,7 +138,7 @@ fn set(args: &ReplaceArgs) -> Result<WorkloadSet, Failure> {
     Ok(WorkloadSet { source, specs, validate_only: args.validate_only })
 }
 
-fn unregister(daemon: &Daemon, args: &UnregisterArgs) -> Result<RemovedDoc, Failure> {
+fn unregister(daemon: &Daemon, args: &UnregisterArgs) -> Result<(RemovedDoc, Code), Failure> {
     remove_each(&args.workloads, |id| {
         daemon.unregister(&UnregisterWorkload {
             id: id.clone(),

@@ -10,10 +10,9 @@ use super::{
 };
 use crate::{exit::Failure, job::is_end, output::complain};
 use numaloc_api::{
-    timestamp, v1,
+    v1,
     value::{EventFilter, JobId},
 };
-use std::time::SystemTime;
 use tokio::time::sleep;
 use tonic::{Code, Response, Status, Streaming};
 
@@ -174,33 +173,24 @@ impl Daemon {
     pub fn watch_events(
         &self,
         filter: &EventFilter,
-        after: Option<u64>,
+        after: u64,
         mut seen: impl FnMut(&v1::Event) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let begin = SystemTime::now();
-        let mut filter = wanted(filter);
-        let mut after = after.map(|number| format!("events/{number}"));
+        let filter = wanted(filter);
+        let mut after = format!("events/{after}");
         self.runtime.block_on(async {
             let mut patience = Backoff::new(self.reconnect_timeout);
             loop {
                 let mut service = super::client!(self, event_service_client, EventServiceClient);
-                let request = v1::WatchEventsRequest {
-                    filter: Some(filter.clone()),
-                    after: after.clone().unwrap_or_default(),
-                };
+                let request =
+                    v1::WatchEventsRequest { filter: Some(filter.clone()), after: after.clone() };
                 let opened = service.watch_events(request).await;
                 let each = |answer: v1::WatchEventsResponse| {
                     let event = answer.event.unwrap_or_default();
-                    after = Some(event.name.clone());
+                    after.clone_from(&event.name);
                     seen(&event)
                 };
                 let broken = answers(opened, &mut patience, each).await?;
-                if after.is_none() {
-                    // No event has been seen yet. The stored ones since `begin` are those that the broken watch would
-                    // have shown.
-                    after = Some("events/0".to_owned());
-                    filter.since = Some(timestamp(begin));
-                }
                 self.endure(broken, &mut patience, "the watch").await?;
             }
         })

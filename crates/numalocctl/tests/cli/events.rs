@@ -52,8 +52,9 @@ fn a_watch_that_has_seen_nothing_misses_nothing() {
     let mut child = fake.command("events -w").spawn().unwrap();
     until("the second watch", || fake.seen("WatchEvents").len() > 1);
     let asked = fake.seen("WatchEvents");
-    assert!(asked[0].contains("after: \"\"") && asked[0].contains("since: None"), "{asked:?}");
-    assert!(asked[1].contains("events/0") && asked[1].contains("since: Some"), "{asked:?}");
+    for request in &asked[..2] {
+        assert!(request.contains("events/0") && request.contains("since: None"), "{asked:?}");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -49,7 +49,13 @@ fn jobs_are_named_with_and_without_their_kind() {
     let fake = many(3);
     let shown = text(&fake.run("jobs get 1 jobs/2"), 0);
     assert!(shown.contains("jobs/1 queued") && shown.contains("jobs/2 queued"), "{shown}");
-    refused("jobs get 9", &fake.run("jobs get 1 9"), 3, "jobs/9 does not exist");
+    refused("jobs get 9", &fake.run("jobs get 9"), 3, "jobs/9 does not exist");
+    let some = fake.run("jobs get 1 9 2 8");
+    let shown = text(&some, 1);
+    assert!(shown.contains("jobs/1 queued") && shown.contains("jobs/2 queued"), "{shown}");
+    let message = String::from_utf8_lossy(&some.stderr);
+    assert_eq!(message.lines().count(), 2, "{message}");
+    assert!(message.contains("jobs/9 does not exist"), "{message}");
     refused("jobs get x/y", &fake.run("jobs get x/y"), 2, "is not a valid job");
     assert_eq!(text(&fake.run("jobs pause 1"), 0), "jobs/1 queued\n");
     assert_eq!(text(&fake.run("jobs resume 1"), 0), "jobs/1 queued\n");
@@ -63,6 +69,7 @@ fn jobs_are_deleted() {
     assert_eq!(text(&fake.run("jobs delete 1 jobs/2"), 0), "jobs/1 removed\njobs/2 removed\n");
     assert_eq!(json(&fake.run("jobs delete 1 -o json"), 0)["removed"][0], "jobs/1");
     refused("jobs delete 9", &fake.run("jobs delete 9"), 3, "jobs/9 does not exist");
+    assert_eq!(text(&fake.run("jobs delete 9 2"), 1), "jobs/2 removed\n");
     text(&fake.run("jobs delete 9 --allow-missing"), 0);
     let taken = text(&fake.run("jobs delete 1 --dry-run"), 0);
     assert!(taken.contains("nothing has changed"), "{taken}");
