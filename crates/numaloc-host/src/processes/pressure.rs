@@ -45,8 +45,8 @@ impl Resource {
     }
 }
 
-/// What is asked for, the best first: 100 ms within one second, and the only window that the kernel gives a user without CAP_SYS_RESOURCE, from
-/// Linux 6.5 on (kernel/sched/psi.c, `psi_trigger_create`).
+/// What is asked for, the best first: 100 ms within one second, and the only window that the kernel gives a user without CAP_SYS_RESOURCE
+/// (kernel/sched/psi.c, `psi_trigger_create`; Linux 6.5, and 6.1.176).
 const TRIGGERS: [&[u8]; 2] = [b"some 100000 1000000\0", b"some 200000 2000000\0"];
 
 /// Reports that tasks of the host have waited for memory for a tenth of one or two seconds, at most once in this time
@@ -55,7 +55,7 @@ const TRIGGERS: [&[u8]; 2] = [b"some 100000 1000000\0", b"some 200000 2000000\0"
 pub struct MemoryTrigger(File);
 
 impl MemoryTrigger {
-    /// Asks the kernel for it. Before Linux 6.5 that takes CAP_SYS_RESOURCE.
+    /// Asks the kernel for it. Older kernels want CAP_SYS_RESOURCE.
     ///
     /// # Errors
     /// The kernel has no PSI or refuses the trigger.
