@@ -6,12 +6,12 @@ use crate::{
 };
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
-    ProcError,
-    process::{Process as Entry, Stat, Task},
+    FromRead, ProcError,
+    process::{Process as Entry, Stat},
 };
 use std::{
     collections::BTreeSet,
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -86,7 +86,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     // For other processes the CPU time of single threads would decide nothing.
     let differ_in_cpus = living.lists > 1 && topology.local_nodes(&cpus).len() > 1;
     let read = if differ_in_cpus || living.differ_in_mems {
-        threads::read(&process, &online, living.differ_in_mems)?
+        threads::read(&process, &online, &living)?
     } else {
         threads::ReadThreads::default()
     };
@@ -130,47 +130,65 @@ struct Living {
     differ_in_mems: bool,
     /// Bytes in swap of the memory that they share.
     swap_bytes: u64,
+    /// The different pairs of lists that their status files show: of CPUs, and of nodes.
+    allowed: Vec<Allowed>,
+    /// All of them, each with the index of what it is allowed.
+    threads: Vec<(i32, usize)>,
+}
+
+/// What a thread is allowed, as its status file shows it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Allowed {
+    /// Cpus_allowed_list.
+    cpus: String,
+    /// Mems_allowed_list; empty on a kernel without cpusets.
+    mems: String,
 }
 
 /// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
 /// then is a zombie without memory, and the others still have it. `None` if no thread has any.
 fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
-    let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     let (mut lists, mut mems_lists) = (BTreeSet::new(), BTreeSet::new());
     let mut living: Option<Living> = None;
-    for task in tasks {
-        let task = match task.map_err(|error| process.miss(error, "task")) {
-            Err(Miss::Gone) => continue, // threads end all the time
-            task => task?,
-        };
-        let name = format!("task/{}/status", task.tid);
+    for tid in process.tids()? {
+        let name = format!("task/{tid}/status");
         let status = match process.text(&name) {
-            Err(Miss::Gone) => continue,
+            Err(Miss::Gone) => continue, // threads end all the time
             status => status?,
         };
-        if !has_memory(&status) {
+        let fields = Fields::of(&status);
+        if !fields.has_memory {
             continue;
         }
-        let living = living.get_or_insert(Living {
-            first: task.tid,
+        let living = living.get_or_insert_with(|| Living {
+            first: tid,
             cpus: CpuSet::new(),
             lists: 0,
             mems_allowed: None,
             differ_in_mems: false,
             swap_bytes: kib(&status, "VmSwap").unwrap_or(0),
+            allowed: Vec::new(),
+            threads: Vec::new(),
         });
-        if let Some(mems) = field(&status, "Mems_allowed_list")
-            && !mems_lists.contains(mems)
-        {
+        let (list, mems) = (fields.cpus.unwrap_or_default(), fields.mems.unwrap_or_default());
+        // Most threads are allowed what the one before is.
+        let same = living.threads.last().map(|&(_, last)| last);
+        let is_same = |index: &usize| living.allowed[*index].is(list, mems);
+        let known = same.filter(is_same).or_else(|| (0..living.allowed.len()).find(is_same));
+        let known = known.unwrap_or_else(|| {
+            living.allowed.push(Allowed { cpus: list.to_owned(), mems: mems.to_owned() });
+            living.allowed.len() - 1
+        });
+        living.threads.push((tid, known));
+        if fields.mems.is_some() && !mems_lists.contains(mems) {
             let nodes: NodeSet = process.parse(&name, mems)?;
             living.mems_allowed = Some(living.mems_allowed.take().unwrap_or_default().or(&nodes));
             living.differ_in_mems = !mems_lists.is_empty();
             mems_lists.insert(mems.to_owned());
         }
-        let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
         // Most threads have the same list. So whether a thread is a worker of io_uring is checked only if its list is
         // new.
-        if lists.contains(list) || is_io_worker(&task) {
+        if lists.contains(list) || process.is_io_worker(tid) {
             continue;
         }
         lists.insert(list.to_owned());
@@ -182,16 +200,36 @@ fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
     Ok(living)
 }
 
-/// Whether a thread has the memory of its process. A thread without VmSize has released it (fs/proc/array.c,
-/// proc_pid_status): it has ended or is about to.
-fn has_memory(status: &str) -> bool {
-    field(status, "VmSize").is_some()
+impl Allowed {
+    fn is(&self, cpus: &str, mems: &str) -> bool {
+        self.cpus == cpus && self.mems == mems
+    }
 }
 
-/// Whether a thread is a worker of io_uring. The kernel gives these the CPUs of the whole cpuset, whatever affinity the
-/// application has set for itself (io_uring/io-wq.c).
-fn is_io_worker(task: &Task) -> bool {
-    task.stat().is_ok_and(|stat| stat.flags & PF_IO_WORKER != 0)
+/// The fields of a thread's status file that are needed, found in one pass over it.
+struct Fields<'t> {
+    /// Whether a thread has the memory of its process. A thread without VmSize has released it (fs/proc/array.c,
+    /// proc_pid_status): it has ended or is about to.
+    has_memory: bool,
+    /// Cpus_allowed_list.
+    cpus: Option<&'t str>,
+    /// Mems_allowed_list.
+    mems: Option<&'t str>,
+}
+
+impl<'t> Fields<'t> {
+    fn of(status: &'t str) -> Self {
+        let mut fields = Self { has_memory: false, cpus: None, mems: None };
+        for (name, value) in status.lines().filter_map(|line| line.split_once(':')) {
+            match name {
+                "VmSize" => fields.has_memory = true,
+                "Cpus_allowed_list" => fields.cpus = fields.cpus.or(Some(value.trim())),
+                "Mems_allowed_list" => fields.mems = fields.mems.or(Some(value.trim())),
+                _ => {}
+            }
+        }
+        fields
+    }
 }
 
 /// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
@@ -215,6 +253,26 @@ impl OpenProcess {
     pub(crate) fn stat(&self) -> Result<Stat, Miss> {
         self.entry.stat().map_err(|error| self.miss(error, "stat"))
     }
+    /// The ids of its threads. The files of another process that has its pid by now are not found by them.
+    fn tids(&self) -> Result<Vec<i32>, Miss> {
+        let directory = self.path.join("task");
+        let entries = fs::read_dir(&directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = entries.map_err(|error| self.miss(error.into(), "task"))?;
+        let tid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        Ok(entries.into_iter().filter_map(tid).collect())
+    }
+
+    /// The stat file of a thread.
+    fn stat_of(&self, tid: i32) -> Option<Stat> {
+        Stat::from_read(self.entry.open_relative(format!("task/{tid}/stat")).ok()?).ok()
+    }
+
+    /// Whether a thread is a worker of io_uring. The kernel gives these the CPUs of the whole cpuset, whatever affinity the
+    /// application has set for itself (io_uring/io-wq.c).
+    fn is_io_worker(&self, tid: i32) -> bool {
+        self.stat_of(tid).is_some_and(|stat| stat.flags & PF_IO_WORKER != 0)
+    }
+
     /// A file's text; bytes that are not UTF-8 (a command name may hold any) are replaced.
     pub(crate) fn text(&self, name: &str) -> Result<String, Miss> {
         let what = match name {

@@ -1,9 +1,12 @@
 //! The threads of a process, with the CPUs that each may use and the CPU time that it has used.
 
-use super::{Miss, OpenProcess, PF_IO_WORKER, has_memory};
-use crate::files::read::field;
+use super::{Living, Miss, OpenProcess, PF_IO_WORKER};
 use numaloc_core::{CpuSet, Thread, Threads};
-use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 /// Largest number of threads of a group that are kept by name: enough to recognize them.
 const NAMED: usize = 8;
@@ -17,44 +20,37 @@ pub(super) struct ReadThreads {
     pub(super) vcpus: BTreeMap<u32, Threads>,
 }
 
-/// Reads the threads, grouped by their CPUs and, if they `differ_in_mems`, by the nodes that their cpusets allow. CPU time is what a living thread has used since it started (utime and
-/// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
+/// Reads the `living` threads, grouped by their CPUs and, if they differ in these, by the nodes that their cpusets allow. CPU time is what a
+/// living thread has used since it started (utime and stime in /proc/PID/task/TID/stat). The time of threads that have ended does not
+/// count.
 pub(super) fn read(
     process: &OpenProcess,
     online: &CpuSet,
-    differ_in_mems: bool,
+    living: &Living,
 ) -> Result<ReadThreads, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
-    let mut groups: BTreeMap<(String, String), Threads> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), Threads> = BTreeMap::new();
     let mut vcpus: BTreeMap<u32, Threads> = BTreeMap::new();
-    let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
-    for task in tasks.flatten() {
-        let name = format!("task/{}/status", task.tid);
-        let status = match process.text(&name) {
-            Err(Miss::Gone) => continue, // threads end all the time
-            status => status?,
-        };
-        // The first thread stays as a zombie when it ends before the others. Its CPUs and its CPU time do not count.
-        if !has_memory(&status) {
-            continue;
-        }
-        let Ok(stat) = task.stat() else { continue };
+    for &(tid, allowed) in &living.threads {
+        // Threads end all the time.
+        let Some(stat) = process.stat_of(tid) else { continue };
         if stat.flags & PF_IO_WORKER != 0 {
             continue;
         }
-        let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
-        let mems = field(&status, "Mems_allowed_list").filter(|_| differ_in_mems);
-        let key = (list.to_owned(), mems.unwrap_or_default().to_owned());
-        if !groups.contains_key(&key) {
-            let cpus = process.parse::<CpuSet>(&name, list)?.and(online);
-            let mems_allowed = mems.map(|mems| process.parse(&name, mems)).transpose()?;
-            let group = Threads { cpus, mems_allowed, ..Threads::default() };
-            groups.insert(key.clone(), group);
-        }
+        let (name, allowed) = (format!("task/{tid}/status"), &living.allowed[allowed]);
+        let mems = Some(&*allowed.mems).filter(|mems| living.differ_in_mems && !mems.is_empty());
+        let key = (&*allowed.cpus, mems.unwrap_or_default());
+        let group = match groups.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let cpus = process.parse::<CpuSet>(&name, &allowed.cpus)?.and(online);
+                let mems_allowed = mems.map(|mems| process.parse(&name, mems)).transpose()?;
+                new.insert(Threads { cpus, mems_allowed, ..Threads::default() })
+            }
+        };
         let ticks = stat.utime.saturating_add(stat.stime);
         let cpu_time = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
-        let group = groups.get_mut(&key).expect("it is there by now");
-        let thread = Thread { tid: task.tid, comm: stat.comm, cpu_time };
+        let thread = Thread { tid, comm: stat.comm, cpu_time };
         if let Some(number) = vcpu(&thread.comm) {
             let (cpus, mems_allowed) = (group.cpus.clone(), group.mems_allowed.clone());
             let one = Threads { cpus, mems_allowed, ..Threads::default() };
