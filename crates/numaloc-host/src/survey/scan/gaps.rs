@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time of reading without a gap.
+/// Time of reading without a gap. Only the time in the calls counts, during which the kernel may hold the lock: what a scanner does with the
+/// entries, and how many calls it makes, is of no matter to others. So a small process is read without any gap.
 const READ: Duration = Duration::from_micros(100);
 /// Shortest gap. The kernel makes it some 50 µs longer (prctl(2), PR_SET_TIMERSLACK).
 const GAP: Duration = Duration::from_micros(30);
@@ -20,33 +21,40 @@ const PAGES: usize = 1024;
 /// When to leave a gap.
 #[derive(Debug)]
 pub struct Gaps {
-    /// The end of the last one. `None`: there are none.
-    since: Option<Instant>,
+    /// Time of reading since the last one. `None`: there are none.
+    read: Option<Duration>,
 }
 
 impl Gaps {
     /// Others want the lock as well.
     pub fn some() -> Self {
-        Self { since: Some(Instant::now()) }
+        Self { read: Some(Duration::ZERO) }
     }
 
     /// Reading without gaps, for a result as soon as possible.
     pub fn none() -> Self {
-        Self { since: None }
+        Self { read: None }
     }
 
     /// Number of entries to read at a time, of up to `pages`.
     pub fn pages(&self, pages: usize) -> usize {
-        if self.since.is_some() { pages.min(PAGES) } else { pages }
+        if self.read.is_some() { pages.min(PAGES) } else { pages }
+    }
+
+    /// Makes a call that takes the lock, and counts its time.
+    pub fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let Some(read) = &mut self.read else { return call() };
+        let begin = Instant::now();
+        let result = call();
+        *read += begin.elapsed();
+        result
     }
 
     /// Leaves a gap, if it is time. To be called after each read.
     pub fn leave(&mut self) {
-        if let Some(since) = &mut self.since
-            && since.elapsed() >= READ
-        {
+        if let Some(read) = self.read.as_mut().filter(|read| **read >= READ) {
             sleep(GAP);
-            *since = Instant::now();
+            *read = Duration::ZERO;
         }
     }
 }
@@ -59,14 +67,22 @@ mod tests {
     fn only_looks_that_can_wait_leave_gaps() {
         assert_eq!((Gaps::some().pages(4096), Gaps::some().pages(512)), (PAGES, 512));
         assert_eq!(Gaps::none().pages(4096), 4096);
+        let mut fast = Gaps::none();
+        assert_eq!(fast.count(|| 7), 7);
+        fast.leave();
+        assert_eq!(fast.read, None, "no time is taken");
+    }
+
+    #[test]
+    fn a_gap_follows_the_time_of_the_reads_and_not_what_lies_between_them() {
+        let mut gaps = Gaps { read: Some(READ - Duration::from_nanos(1)) };
+        gaps.leave();
+        assert_eq!(gaps.read, Some(READ - Duration::from_nanos(1)), "it is not time yet");
+        gaps.count(|| sleep(GAP));
+        assert!(gaps.read.is_some_and(|read| read >= READ + GAP - Duration::from_nanos(1)));
         let begin = Instant::now();
-        // An hour from now, so that no wait of this test counts as reading.
-        let later = begin + Duration::from_secs(3600);
-        let [mut long_ago, mut just_now] =
-            [begin - READ, later].map(|since| Gaps { since: Some(since) });
-        long_ago.leave();
-        just_now.leave();
-        assert!(long_ago.since.is_some_and(|since| since >= begin + GAP), "it has slept");
-        assert_eq!(just_now.since, Some(later));
+        gaps.leave();
+        assert!(begin.elapsed() >= GAP, "it has slept");
+        assert_eq!(gaps.read, Some(Duration::ZERO));
     }
 }

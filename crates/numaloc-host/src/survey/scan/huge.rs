@@ -26,8 +26,9 @@ impl Scanner {
         let mut regions = [PageRegion::default(); 64];
         let (from, to) = (view.start + range.start, view.start + range.end);
         let pagemap = view.space.pagemap();
-        let scanned =
-            pagemap.and_then(|pagemap| pagemap.scan(from, to, Categories::PRESENT, &mut regions));
+        let scanned = pagemap.and_then(|pagemap| {
+            self.gaps.count(|| pagemap.scan(from, to, Categories::PRESENT, &mut regions))
+        });
         let (found, walked) =
             scanned.map_err(|error| Halt::at(view.space, "PAGEMAP_SCAN on its pagemap", error))?;
         let mut base_pages = 0;
@@ -43,7 +44,7 @@ impl Scanner {
             }
             while at < end {
                 let pages = self.gaps.pages(CHUNK).min(((end - at) / PAGE) as usize);
-                let entries = view.read(at, pages, buffer)?;
+                let entries = self.gaps.count(|| view.read(at, pages, buffer))?;
                 self.page_runs(view, at, entries, visit)?;
                 self.gaps.leave();
                 at += pages as u64 * PAGE;
@@ -66,7 +67,7 @@ impl Scanner {
             return Ok(());
         }
         for offset in range.step_by(number::index(HUGE)) {
-            let entries = view.read(offset, 1, buffer)?;
+            let entries = self.gaps.count(|| view.read(offset, 1, buffer))?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
             self.query(view.space, view.start + offset, entries)?;
             if self.is_zeros(view, offset, 0, entry) {
@@ -92,14 +93,14 @@ impl Scanner {
     ) -> Result<bool, Halt> {
         let offsets: Vec<u64> = range.clone().step_by(number::index(HUGE)).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
-            let entries = view.read(*offset, 1, buffer)?;
+            let entries = self.gaps.count(|| view.read(*offset, 1, buffer))?;
             if !entries.get(0).is_some_and(|entry| self.is_exclusive(view, entry)) {
                 return Ok(false);
             }
         }
         let addresses: Vec<u64> = offsets.iter().map(|offset| view.start + offset).collect();
         let mut nodes = vec![0; addresses.len()];
-        let asked = query_pages(view.space.tid(), &addresses, &mut nodes);
+        let asked = self.gaps.count(|| query_pages(view.space.tid(), &addresses, &mut nodes));
         if asked.is_err() || nodes.iter().any(|&node| node < 0) {
             return Ok(false);
         }

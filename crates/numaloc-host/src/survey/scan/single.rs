@@ -76,7 +76,7 @@ impl Scanner {
             } else {
                 let pages = self.gaps.pages(scan_pace.read_pages);
                 let pages = pages.min(((range.end - at) / PAGE) as usize);
-                let entries = view.read(at, pages, buffer)?;
+                let entries = self.gaps.count(|| view.read(at, pages, buffer))?;
                 texture = self.page_runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
                 scan_pace.has_read();
