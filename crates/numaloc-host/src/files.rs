@@ -9,7 +9,7 @@ pub(crate) mod file_system;
 pub(crate) mod fixed;
 pub(crate) mod frames;
 pub(crate) mod globs;
-mod kernel_config;
+pub(crate) mod kernel_config;
 pub(crate) mod kpage;
 pub(crate) mod mapped_pages;
 pub(crate) mod maps;

@@ -48,7 +48,8 @@ pub fn numa_maps(bytes: &[u8]) {
         let path = scene.fake.path(&format!("proc/{}/numa_maps", PIDS[0]));
         fs::write(&path, bytes).expect("a file");
         let [one, many] = [AtOnce::One, AtOnce::Many].map(|at_once| {
-            numa_maps::up_to(&path, &|| u64::MAX, at_once, &|| false).expect("a file can be read")
+            numa_maps::up_to(&path, &|| u64::MAX, &|_| at_once, &|| false)
+                .expect("a file can be read")
         });
         assert_eq!(one, many, "how much is read at once makes a difference");
         let first = numa_maps::first(&path).expect("a file can be read");

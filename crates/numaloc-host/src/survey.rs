@@ -17,6 +17,7 @@ pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
 mod named;
+mod neighbours;
 pub(crate) mod newcomers;
 pub(crate) mod outsiders;
 pub(crate) mod page_access;
@@ -29,6 +30,7 @@ mod sharers;
 pub(crate) mod space;
 pub(crate) mod used_files;
 pub(crate) mod vmas;
+mod walks;
 mod wide;
 
 use crate::{
@@ -217,13 +219,7 @@ fn look(
         let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
         let mut extents = find_extents(all, &stripes, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &looker, stop)?;
-        let search = AttachedSearch {
-            roots,
-            spaces: &spaces,
-            mappers: &search,
-            internal: mounts::internal_device(),
-            stop,
-        };
+        let search = AttachedSearch { roots, spaces: &spaces, mappers: &search, stop };
         let mut attached = search.find(objects, &extents)?;
         extents.append(&mut attached.extents);
         check_stop()?;

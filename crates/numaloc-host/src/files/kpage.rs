@@ -46,13 +46,22 @@ impl FrameFile {
         counts.file.get().is_some().then_some(counts)
     }
 
+    /// The same file, which is opened when it is first needed, and with nothing read ahead.
+    pub(crate) fn again(&self) -> Self {
+        Self::at(self.file.path.clone())
+    }
+
     /// Kind of page that a frame holds. Where the file cannot be opened, no frame has a value.
     pub fn flags(roots: &Roots) -> Self {
         Self::new(roots, "kpageflags")
     }
 
     fn new(roots: &Roots, name: &str) -> Self {
-        let file = LateFile { path: roots.proc.join(name), file: OnceCell::new() };
+        Self::at(roots.proc.join(name))
+    }
+
+    fn at(path: PathBuf) -> Self {
+        let file = LateFile { path, file: OnceCell::new() };
         Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() }
     }
 

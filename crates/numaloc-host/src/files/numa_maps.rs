@@ -46,23 +46,25 @@ impl AtOnce {
 }
 
 /// Reads lines from the beginning up to that of the VMA that holds `last`, which is asked for before each line. If `last` is not the
-/// start of the VMA, the line behind it is read, too. Lines that are not understood are left out.
+/// start of the VMA, the line behind it is read, too. Lines that are not understood are left out. `at_once` gives how many lines are
+/// read behind that of the VMA with this first address; `None`: from the beginning.
 ///
 /// # Errors
 /// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
 pub fn up_to(
     path: &Path,
     last: &dyn Fn() -> u64,
-    at_once: AtOnce,
+    at_once: &dyn Fn(Option<u64>) -> AtOnce,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Placement>, Error> {
-    let mut lines = FileLines::open(path, at_once.bytes())?;
+    let mut lines = FileLines::open(path)?;
     let mut placements: Vec<Placement> = Vec::new();
     while placements.last().is_none_or(|placement| placement.start < last()) {
         if stop() {
             return Err(Error::Stopped);
         }
-        let Some(line) = lines.next()? else { break };
+        let before = placements.last().map(|placement| placement.start);
+        let Some(line) = lines.next(|| at_once(before).bytes())? else { break };
         placements.extend(parse_line(&line));
     }
     Ok(placements)
@@ -77,18 +79,24 @@ pub struct Counts {
     pub is_shared: bool,
 }
 
-/// The counts of all VMAs, by their first addresses. Lines that are not understood are left out.
+/// The counts of all VMAs, by their first addresses. Lines that are not understood are left out. `at_once` as in [`up_to`].
 ///
 /// # Errors
 /// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
-pub fn counts(path: &Path, stop: &dyn Fn() -> bool) -> Result<BTreeMap<u64, Counts>, Error> {
-    let mut lines = FileLines::open(path, AtOnce::One.bytes())?;
-    let mut all = BTreeMap::new();
-    while let Some(line) = lines.next()? {
+pub fn counts(
+    path: &Path,
+    at_once: &dyn Fn(Option<u64>) -> AtOnce,
+    stop: &dyn Fn() -> bool,
+) -> Result<BTreeMap<u64, Counts>, Error> {
+    let mut lines = FileLines::open(path)?;
+    let (mut all, mut before) = (BTreeMap::new(), None);
+    while let Some(line) = lines.next(|| at_once(before).bytes())? {
         if stop() {
             return Err(Error::Stopped);
         }
-        all.extend(counts_of(&line));
+        let counted = counts_of(&line);
+        before = counted.as_ref().map(|&(start, _)| start).or(before);
+        all.extend(counted);
     }
     Ok(all)
 }
@@ -115,35 +123,46 @@ fn counts_of(line: &str) -> Option<(u64, Counts)> {
 /// [`Error::Read`]
 pub fn first(path: &Path) -> Result<Option<Placement>, Error> {
     // A larger read may reach into the second line, and make the kernel walk the VMA of the second line.
-    Ok(FileLines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
+    Ok(FileLines::open(path)?.next(|| 1)?.as_deref().and_then(parse_line))
 }
 
-/// The file's lines, read `at_once` bytes at a time.
+/// The file's lines.
 struct FileLines<'a> {
     path: &'a Path,
     file: File,
-    at_once: usize,
-    unread: Vec<u8>,
+    /// What was read, and how much of it was given out as lines.
+    text: Vec<u8>,
+    given: usize,
 }
 
 impl<'a> FileLines<'a> {
-    fn open(path: &'a Path, at_once: usize) -> Result<Self, Error> {
+    fn open(path: &'a Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Read { path: path.into(), source })?;
-        Ok(Self { path, file, at_once, unread: Vec::new() })
+        Ok(Self { path, file, text: Vec::new(), given: 0 })
     }
 
-    fn next(&mut self) -> Result<Option<String>, Error> {
+    /// The next line. If it has to be read, at most so many bytes at a time.
+    fn next(&mut self, at_once: impl Fn() -> usize) -> Result<Option<String>, Error> {
+        let mut searched = self.given;
         loop {
-            if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.unread.drain(..=end).collect();
-                return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
+            if let Some(length) = self.text[searched..].iter().position(|&byte| byte == b'\n') {
+                let line = &self.text[self.given..searched + length];
+                let line = String::from_utf8_lossy(line).into_owned();
+                self.given = searched + length + 1;
+                return Ok(Some(line));
             }
-            let mut bytes = vec![0; self.at_once];
-            match self.file.read(&mut bytes) {
+            self.text.drain(..self.given);
+            self.given = 0;
+            searched = self.text.len();
+            self.text.resize(searched + at_once(), 0);
+            let read = self.file.read(&mut self.text[searched..]);
+            self.text.truncate(searched + read.as_ref().map_or(0, |&count| count));
+            match read {
                 Ok(0) => return Ok(None),
-                Ok(count) => self.unread.extend_from_slice(&bytes[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(Error::Read { path: self.path.into(), source }),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    return Err(Error::Read { path: self.path.into(), source: error });
+                }
+                Ok(_) | Err(_) => {}
             }
         }
     }
@@ -182,6 +201,7 @@ pub fn at(placements: &[Placement], address: u64) -> Option<&Placement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     #[test]
     fn pages_are_counted_by_node() {
@@ -221,7 +241,7 @@ nonsense
         let all = parse();
         let read = |last| {
             let [one, many] = [AtOnce::One, AtOnce::Many]
-                .map(|at_once| up_to(file.path(), &|| last, at_once, &|| false).unwrap());
+                .map(|at_once| up_to(file.path(), &|| last, &|_| at_once, &|| false).unwrap());
             assert_eq!(one, many);
             one
         };
@@ -230,7 +250,24 @@ nonsense
         assert_eq!(read(0x7f00_0041_0000), all[..4]);
         assert_eq!(read(u64::MAX), all);
         assert_eq!(first(file.path()).unwrap().as_ref(), all.first());
-        assert!(matches!(up_to(file.path(), &|| 0, AtOnce::One, &|| true), Err(Error::Stopped)));
+        let stopped = up_to(file.path(), &|| 0, &|_| AtOnce::One, &|| true);
+        assert!(matches!(stopped, Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn how_much_is_read_depends_on_the_line_before() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), TEXT).unwrap();
+        let asked = RefCell::new(Vec::new());
+        let at_once = |after: Option<u64>| {
+            asked.borrow_mut().push(after);
+            if after.is_some() { AtOnce::Many } else { AtOnce::One }
+        };
+        assert_eq!(up_to(file.path(), &|| u64::MAX, &at_once, &|| false).unwrap(), parse());
+        let asked = asked.into_inner();
+        // The first line takes two reads of 64 bytes, and all others one of a page.
+        assert_eq!(asked[..3], [None, None, Some(0x55d1_c000)]);
+        assert!(asked[3..].iter().all(|after| *after == Some(0x7f00_00a0_0000)), "{asked:?}");
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub(crate) fn explained(path: &Path, error: io::Error) -> io::Error {
 }
 
 fn is_hidden(path: &Path) -> bool {
+    // Most files that are asked for and missing are those of sysfs and of cgroups: no proc is above them.
+    if path.iter().find(|name| *name == "proc" || *name == "sys").is_some_and(|name| name == "sys")
+    {
+        return false;
+    }
     let Some(proc) = path.ancestors().skip(1).find(|dir| dir.join("self/mounts").exists()) else {
         return false;
     };

@@ -1,5 +1,7 @@
 //! Finds out by trying what this kernel and the rights of this process allow.
 
+pub use crate::files::kernel_config::kernel;
+
 use crate::{
     Roots,
     files::{
@@ -55,13 +57,6 @@ fn present_page() -> u64 {
 /// Whether this kernel is of this version or a later one. For what cannot be found out by trying.
 pub fn is_kernel_from(roots: &Roots, version: (u32, u32)) -> bool {
     kernel(roots) >= Some(version)
-}
-
-/// The version of this kernel: 6 and 12 of `6.12.48+deb13-amd64`. `None` if it cannot be read.
-pub fn kernel(roots: &Roots) -> Option<(u32, u32)> {
-    let release = read::text(&roots.proc.join("sys/kernel/osrelease")).ok()?;
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Whether anonymous memory may come in folios between a base page and a PMD (multi-size THP, 6.8 and later): without

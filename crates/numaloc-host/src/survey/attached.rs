@@ -17,7 +17,7 @@ use crate::{
         preallocated::has_swapped,
         read,
     },
-    survey::{mappers::MapperSearch, space::AddressSpace},
+    survey::{mappers::MapperSearch, mounts::internal_device, space::AddressSpace},
 };
 use numaloc_core::{
     Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
@@ -130,8 +130,6 @@ pub(super) struct AttachedSearch<'a> {
     pub(super) roots: &'a Roots,
     pub(super) spaces: &'a [AddressSpace],
     pub(super) mappers: &'a MapperSearch<'a>,
-    /// The device of memfds, System V segments and shared anonymous memory, which no mount table has ([`super::mounts::internal_device`]).
-    pub(super) internal: Option<(u32, u32)>,
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -199,7 +197,8 @@ impl AttachedSearch<'_> {
         let (Object::File { device, .. } | Object::Segment { device, .. }) = object else {
             return false;
         };
-        self.internal == Some(device) || {
+        // Memfds, System V segments and shared anonymous memory are on no mount table.
+        internal_device() == Some(device) || {
             let device = format!("{}:{}", device.0, device.1);
             let text = read::text(&self.spaces[process].path("mountinfo")).unwrap_or_default();
             mounts(&text).any(|mount| mount.kind == TMPFS && mount.device == device)

@@ -5,9 +5,9 @@ use crate::{
     Error,
     files::{
         maps::Vma,
-        numa_maps::{self, AtOnce, FILE, Placement},
+        numa_maps::{self, FILE, Placement},
     },
-    survey::space::AddressSpace,
+    survey::{space::AddressSpace, walks::Walks},
 };
 use std::{
     panic::resume_unwind,
@@ -49,8 +49,10 @@ impl<'scope> EarlyRead<'scope> {
         let last = Arc::new(AtomicU64::new(u64::MAX));
         let until = last.clone();
         let until = move || until.load(Relaxed);
-        let read =
-            move || space.read(FILE, |path| numa_maps::up_to(path, &until, AtOnce::One, stop));
+        // What is resident is not known yet.
+        let walks: Walks = vmas.iter().map(|vma| (vma.start, vma.end - vma.start)).collect();
+        let at_once = move |after| walks.at_once(after);
+        let read = move || space.read(FILE, |path| numa_maps::up_to(path, &until, &at_once, stop));
         Some(Self { thread: Some(scope.spawn(read)), last })
     }
 

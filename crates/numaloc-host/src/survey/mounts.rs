@@ -64,6 +64,8 @@ enum FileSystem {
 #[derive(Debug)]
 pub(crate) struct Mounts {
     file_systems: BTreeMap<DeviceNumber, FileSystem>,
+    /// Page sizes of the kernel's pools in bytes, whose own mounts were not looked up yet.
+    unknown_pools: Option<Vec<u64>>,
     /// The pid of the process whose mounts were read last.
     read: Option<i32>,
     /// The mount namespaces whose mounts were read, each with the root that they were seen from.
@@ -78,18 +80,13 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// The mounts that the kernel has for itself.
+    /// Nothing is looked up yet.
     pub(crate) fn new(roots: &Roots) -> Self {
         let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages"));
         let least = pools.keys().next().copied();
-        let of_pool = |bytes: &u64| {
-            let size = MFdFlags::from_bits_retain(bytes.trailing_zeros() << HUGE_SHIFT);
-            Some((device(MFdFlags::MFD_HUGETLB | size)?, FileSystem::Hugetlbfs(*bytes)))
-        };
-        let memory = internal_device().map(|device| (device, FileSystem::Tmpfs));
-        let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
         Self {
-            file_systems,
+            file_systems: BTreeMap::new(),
+            unknown_pools: Some(pools.into_keys().collect()),
             read: None,
             namespaces: BTreeSet::new(),
             knows_own: false,
@@ -169,7 +166,22 @@ impl Mounts {
         }
     }
 
+    /// Looks up the mounts that the kernel has for itself, once a mapping may be of one of them: it takes a file for each.
+    fn learn_internal(&mut self, device: DeviceNumber) {
+        if device.0 != 0 {
+            return;
+        }
+        let Some(pools) = self.unknown_pools.take() else { return };
+        let of_pool = |bytes: &u64| {
+            let size = MFdFlags::from_bits_retain(bytes.trailing_zeros() << HUGE_SHIFT);
+            Some((self::device(MFdFlags::MFD_HUGETLB | size)?, FileSystem::Hugetlbfs(*bytes)))
+        };
+        let memory = internal_device().map(|device| (device, FileSystem::Tmpfs));
+        self.file_systems.extend(pools.iter().filter_map(of_pool).chain(memory));
+    }
+
     fn file_system(&mut self, space: &AddressSpace, device: DeviceNumber) -> FileSystem {
+        self.learn_internal(device);
         if let Some(known) = self.file_systems.get(&device) {
             return *known;
         }

@@ -39,6 +39,8 @@ pub struct PageAccess {
     pub frames: Arc<FrameNodes>,
     /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
     pub can_scan: bool,
+    /// The version of the kernel; `None` if it cannot be read.
+    pub(crate) kernel: Option<(u32, u32)>,
     /// Whether a page that several processes map through one page table never shows as mapped once (Linux 6.10 and later).
     pub(crate) tells_shared_tables: bool,
     /// The kernel's way to compute the index of a folio.
@@ -65,6 +67,7 @@ impl PageAccess {
             source: Source::of(&own),
             frames,
             can_scan: own.can_scan(),
+            kernel,
             tells_shared_tables: kernel >= Some((6, 10)),
             indexing,
             zero_frame: own.zero_frame(),

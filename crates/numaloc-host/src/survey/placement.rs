@@ -8,19 +8,19 @@
 
 use crate::{
     Error,
-    files::numa_maps::{self, AtOnce, FILE, Placement},
-    survey::{early_read::EarlyRead, page_access::PageAccess, space::AddressSpace},
+    files::numa_maps::{self, FILE, Placement},
+    survey::{
+        early_read::EarlyRead,
+        page_access::PageAccess,
+        space::AddressSpace,
+        walks::{BRIEF_BYTES, Walks},
+    },
 };
 use numaloc_core::{
     Claim, Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options,
     Pages,
 };
-use std::collections::BTreeMap;
-
-/// A VMA with at most this many resident bytes is brief: to walk it takes a tenth of a millisecond if its pages are
-/// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
-/// (`residency`).
-const BRIEF_BYTES: u64 = 16 << 20;
+use std::{collections::BTreeMap, path::Path};
 
 /// The extent to which memory policies are read.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +58,11 @@ pub(crate) struct Placing<'a> {
 }
 
 /// The mappings of one process whose policies have to be read.
-#[derive(Default)]
 struct Questions {
     /// Extents that have pages to be moved, by index, with their first address in this process.
     wanted: Vec<(usize, u64)>,
-    /// The first addresses of all extents in this process, with the bytes that the kernel walks there.
-    walks: Vec<(u64, u64)>,
+    /// What the kernel walks of all extents in this process.
+    walks: Walks,
 }
 
 impl Placing<'_> {
@@ -90,15 +89,17 @@ impl Placing<'_> {
                     before.placements.get(&space.process.identity).cloned()
                 }
                 (_, None) => self.first(&questions, space)?.map(|first| vec![first]),
-                (Policies::AskBriefly, Some(last)) if !questions.are_brief(last) => {
+                (Policies::AskBriefly, Some(last)) if !questions.walks.are_brief(last) => {
                     self.guess(extents, &questions, space)?;
                     continue;
                 }
                 (Policies::Ask | Policies::AskBriefly, Some(last)) => match early.take() {
                     Some(early) => early.up_to(last)?,
                     None => {
-                        let (at_once, stop) = (questions.at_once(), self.stop);
-                        space.read(FILE, |path| numa_maps::up_to(path, &|| last, at_once, stop))?
+                        let at_once = |after| questions.walks.at_once(after);
+                        let read =
+                            |path: &Path| numa_maps::up_to(path, &|| last, &at_once, self.stop);
+                        space.read(FILE, read)?
                     }
                 },
             };
@@ -116,8 +117,8 @@ impl Placing<'_> {
     }
 
     fn questions(&self, extents: &[Extent]) -> Vec<Questions> {
-        let mut questions: Vec<Questions> = Vec::new();
-        questions.resize_with(self.spaces.len(), Questions::default);
+        let mut wanted = vec![Vec::new(); self.spaces.len()];
+        let mut walks = vec![Vec::new(); self.spaces.len()];
         for (index, extent) in extents.iter().enumerate() {
             let resident = extent.residency.nodes.values().map(NodeResidency::total_bytes);
             // Huge pages have an entry each, and what is not mapped has none.
@@ -125,13 +126,15 @@ impl Placing<'_> {
             let bytes = if has_entries { resident.sum() } else { 0 };
             let is_away = self.is_away(extent);
             for &Mapping { process, start } in &extent.mappings {
-                questions[process].walks.push((start, bytes));
+                walks[process].push((start, bytes));
                 if is_away {
-                    questions[process].wanted.push((index, start));
+                    wanted[process].push((index, start));
                 }
             }
         }
-        questions
+        let both = wanted.into_iter().zip(walks);
+        both.map(|(wanted, walks)| Questions { wanted, walks: walks.into_iter().collect() })
+            .collect()
     }
 
     fn is_away(&self, extent: &Extent) -> bool {
@@ -151,8 +154,8 @@ impl Placing<'_> {
         questions: &Questions,
         space: &AddressSpace,
     ) -> Result<Option<Placement>, Error> {
-        match questions.walks.iter().min() {
-            Some(&(_, bytes)) if bytes <= BRIEF_BYTES => {
+        match questions.walks.first() {
+            Some(bytes) if bytes <= BRIEF_BYTES => {
                 Ok(space.read(FILE, numa_maps::first)?.flatten())
             }
             _ => Ok(None),
@@ -179,23 +182,6 @@ impl Placing<'_> {
             wish(&mut extents[index], &policy);
         }
         Ok(())
-    }
-}
-
-impl Questions {
-    /// Whether each walk up to the mapping at `last` is short by itself.
-    fn are_brief(&self, last: u64) -> bool {
-        self.walks.iter().all(|&(start, bytes)| start > last || bytes <= BRIEF_BYTES)
-    }
-
-    /// Number of VMAs to walk at once. The last lines of a page may belong to VMAs behind the needed ones, so
-    /// all mappings count.
-    fn at_once(&self) -> AtOnce {
-        if self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
-            AtOnce::Many
-        } else {
-            AtOnce::One
-        }
     }
 }
 
@@ -280,17 +266,5 @@ mod tests {
         let huge = none.replace("N1=4", "huge N1=4 kernelpagesize_kB=2048");
         assert_eq!(policy_of([&huge, unread]), bind("7"), "with huge pages each has its own");
         assert_eq!(policy_of(["", lines]), bind("0"), "the first has ended");
-    }
-
-    #[test]
-    fn only_small_mappings_on_the_way_are_walked_in_passing() {
-        let walks = vec![(0x1000, 4096), (0x9000, BRIEF_BYTES + 4096), (0x5000, BRIEF_BYTES)];
-        let questions = Questions { wanted: Vec::new(), walks };
-        assert!(questions.are_brief(0x5000), "what lies behind does not matter");
-        assert!(!questions.are_brief(0x9000));
-        let walks = |walks| Questions { wanted: Vec::new(), walks };
-        assert_eq!(walks(vec![(0x1000, 4096), (0x5000, 4096)]).at_once(), AtOnce::Many);
-        let two = walks(vec![(0x1000, BRIEF_BYTES), (0x5000, 4096)]);
-        assert!(two.are_brief(0x5000) && two.at_once() == AtOnce::One, "together they take long");
     }
 }

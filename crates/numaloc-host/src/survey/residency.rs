@@ -10,6 +10,7 @@ use crate::{
         crew::Cut,
         extents::Part,
         folios::{FolioPart, Folios},
+        neighbours,
         outsiders::RuledOut,
         reserved::Reserved,
         scan::{Ownership, PageRun, Scanned, Scanner},
@@ -24,7 +25,12 @@ use numaloc_core::{
     phase::Phases,
 };
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, ops::Range, thread};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+};
 
 /// Bytes that are scanned at a time: some milliseconds of base pages.
 const PIECE: u64 = 128 << 20;
@@ -59,21 +65,35 @@ pub(crate) struct ExtentPages {
     pub(crate) phases: Phases,
 }
 
-/// Cuts extents into pieces: the extent's index, and a range in bytes from its start. Pieces end at multiples of the
-/// huge page size in the first mapping.
-fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
-    parts.iter().enumerate().flat_map(|(index, Part { extent, .. })| {
-        let start = extent.mappings[0].start;
-        let piece = PIECE * (extent.mappings.len() as u64 / MAPPINGS).max(1);
-        let piece = piece.max(extent.bytes / PIECES);
-        let end = move |from: u64| {
-            ((start + from + piece).next_multiple_of(HUGE) - start).min(extent.bytes)
-        };
-        let next = move |before: &Range<u64>| {
-            (before.end < extent.bytes).then(|| before.end..end(before.end))
-        };
-        std::iter::successors(Some(0..end(0)), next).map(move |range| (index, range))
+/// What a thread takes at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// A range of the extent with this index, in bytes from its start.
+    Range(usize, Range<u64>),
+    /// The whole of the extents with these indexes, whose page maps are read in one go.
+    Neighbours(Range<usize>),
+}
+
+/// Cuts extents into pieces, except those that `is_known`. Ranges end at multiples of the huge page size in the first mapping.
+fn pieces(parts: &[Part], is_known: impl Fn(usize) -> bool + Clone) -> impl Iterator<Item = Piece> {
+    let groups = neighbours::groups(parts, is_known.clone());
+    let looked_at = groups.filter(move |group| !is_known(group.start));
+    looked_at.flat_map(|group| {
+        let index = group.start;
+        let together = (group.len() > 1).then_some(Piece::Neighbours(group));
+        let alone = together.is_none().then(|| ranges(&parts[index]));
+        let alone = alone.into_iter().flatten().map(move |range| Piece::Range(index, range));
+        together.into_iter().chain(alone)
     })
+}
+
+fn ranges(Part { extent, .. }: &Part) -> impl Iterator<Item = Range<u64>> {
+    let (start, bytes) = (extent.mappings[0].start, extent.bytes);
+    let piece = PIECE * (extent.mappings.len() as u64 / MAPPINGS).max(1);
+    let piece = piece.max(bytes / PIECES);
+    let end = move |from: u64| ((start + from + piece).next_multiple_of(HUGE) - start).min(bytes);
+    let next = move |before: &Range<u64>| (before.end < bytes).then(|| before.end..end(before.end));
+    std::iter::successors(Some(0..end(0)), next)
 }
 
 /// Number of pieces of full size to scan through all mappings; at least one.
@@ -107,18 +127,49 @@ pub(crate) fn find(
             !found.own.is_empty()
         })
         .collect();
+    // Bytes of mappings that are mostly holes which were not seen yet.
+    let unseen = |index: usize| reserved.resident_bytes(&parts[index].extent).map(AtomicU64::new);
+    let unseen = (0..parts.len()).filter_map(|index| Some((index, unseen(index)?)));
+    let unseen: BTreeMap<usize, AtomicU64> = unseen.collect();
     let threads = threads.min(full_pieces(parts));
-    let todo = Mutex::new(pieces(parts).filter(|(index, _)| !known[*index]));
+    let todo = Mutex::new(pieces(parts, |index| known[index]));
     let next = || todo.lock().next();
     let work = || {
-        let mut looker = looker();
-        let mut found: BTreeMap<usize, ExtentPages> = BTreeMap::new();
-        while let Some((index, range)) = next() {
+        // Its files are opened once there is something to look at.
+        let mut opened = None;
+        let mut found: Vec<(usize, ExtentPages)> = Vec::new();
+        while let Some(piece) = next() {
+            let looker = opened.get_or_insert_with(looker);
             if stop() {
                 return Err(Error::Stopped);
             }
-            let found = found.entry(index).or_default();
-            found.add_range(&mut looker, spaces, claims, &parts[index], range)?;
+            match piece {
+                Piece::Range(index, range) => {
+                    let unseen = unseen.get(&index);
+                    if unseen.is_some_and(|unseen| unseen.load(Relaxed) == 0) {
+                        continue;
+                    }
+                    if found.last().is_none_or(|(last, _)| *last != index) {
+                        found.push((index, ExtentPages::default()));
+                    }
+                    let (_, found) = found.last_mut().expect("it has one");
+                    let seen = found.add_range(looker, spaces, claims, &parts[index], range)?;
+                    let less = |unseen: u64| Some(unseen.saturating_sub(seen));
+                    unseen.map(|unseen| unseen.fetch_update(Relaxed, Relaxed, less));
+                }
+                Piece::Neighbours(group) => {
+                    let some = &parts[group.clone()];
+                    let space = &spaces[some[0].extent.mappings[0].process];
+                    looker.scanner.read_ahead(space, neighbours::span(some))?;
+                    for (index, part) in group.zip(some) {
+                        let mut pages = ExtentPages::default();
+                        let all = 0..part.extent.bytes;
+                        pages.add_range(looker, spaces, claims, part, all)?;
+                        found.push((index, pages));
+                    }
+                    looker.scanner.forget();
+                }
+            }
         }
         Ok(found)
     };
@@ -191,7 +242,7 @@ impl ExtentPages {
         }
     }
 
-    /// Adds the pages in a range of an extent.
+    /// Adds the pages in a range of an extent. Returns the bytes that were seen there.
     fn add_range(
         &mut self,
         Looker { scanner, folios, include_shared }: &mut Looker,
@@ -199,7 +250,7 @@ impl ExtentPages {
         claims: &Claims,
         part: &Part,
         range: Range<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let &Part { ref extent, offset, origin, .. } = part;
         let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
         let ruled_out = RuledOut::default();
@@ -210,7 +261,8 @@ impl ExtentPages {
         let mut joined: Option<(ClaimSet, Claim)> = None;
         let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
         folios.refresh();
-        scanner.scan(&scanned, range, &mut |run: PageRun<'_>| match (pages, run.claims) {
+        let mut seen = 0;
+        let mut add = |run: PageRun<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
                 self.several.add(offset, run.offset..run.offset + run.bytes);
             }
@@ -230,7 +282,12 @@ impl ExtentPages {
                 self.count(part, &place, &run, &claim);
                 place.tally(&mut self.own, &run, address(&run), &claim, folios);
             }
-        })
+        };
+        scanner.scan(&scanned, range, &mut |run| {
+            seen += run.bytes;
+            add(run);
+        })?;
+        Ok(seen)
     }
 
     fn join(&mut self, other: Self) {
@@ -358,7 +415,7 @@ mod tests {
         let parts = sizes.map(|(start, bytes)| part(start, bytes));
         for (index, Part { extent, .. }) in parts.iter().enumerate() {
             let mut end = 0;
-            for (_, range) in pieces(&parts).filter(|piece| piece.0 == index) {
+            for range in ranges(&parts[index]) {
                 assert_eq!(range.start, end);
                 assert!(range.end > range.start && range.end - range.start <= PIECE + HUGE);
                 let address = extent.mappings[0].start + range.end;
@@ -367,11 +424,21 @@ mod tests {
             }
             assert_eq!(end, extent.bytes);
         }
-        assert_eq!(pieces(&parts).count(), 1 + 1 + 5);
+        assert_eq!(pieces(&parts, |_| false).count(), 1 + 1 + 5);
+        let known = |index| index == 2;
+        let rest = [Piece::Range(0, 0..4096), Piece::Range(1, 0..PIECE)];
+        assert_eq!(pieces(&parts, known).collect::<Vec<_>>(), rest);
+    }
+
+    #[test]
+    fn neighbours_are_one_piece() {
+        let parts = [part(0, 4096), part(8192, 4096), part(HUGE, PIECE)];
+        let all = [Piece::Neighbours(0..2), Piece::Range(2, 0..PIECE)];
+        assert_eq!(pieces(&parts, |_| false).collect::<Vec<_>>(), all);
     }
 
     #[test]
     fn a_large_reservation_has_no_more_pieces_than_a_large_heap() {
-        assert_eq!(pieces(&[part(0, 16 << 40)]).count(), PIECES as usize);
+        assert_eq!(pieces(&[part(0, 16 << 40)], |_| false).count(), PIECES as usize);
     }
 }

@@ -4,6 +4,7 @@
 //! PAGEMAP_SCAN ioctl takes over: it passes over a hole or a huge page at the cost of a base page. Where it meets base
 //! pages again, the scanner continues reading pagemap.
 
+mod ahead;
 mod family;
 mod gaps;
 mod halt;
@@ -34,6 +35,7 @@ use crate::{
         space::AddressSpace,
     },
 };
+use ahead::ReadAhead;
 use gaps::Gaps;
 use halt::Halt;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
@@ -66,6 +68,7 @@ pub struct Scanner {
     merged: Option<Merged>,
     whole: Option<WholeFolios>,
     buffer: Vec<u8>,
+    ahead: ReadAhead,
     table: FrameTable,
     queried: Vec<i32>,
 }
@@ -114,7 +117,8 @@ impl Scanner {
             Source::Pagemap => FrameFile::counts(roots),
             Source::Query => None,
         };
-        let whole = counts.is_some().then(|| WholeFolios::new(roots, precision)).flatten();
+        let whole =
+            counts.as_ref().map(|counts| WholeFolios::new(roots, page_access, precision, counts));
         Self {
             page_access: page_access.clone(),
             precision,
@@ -124,6 +128,7 @@ impl Scanner {
             merged: Merged::new(roots, page_access.merged.as_ref()),
             whole,
             buffer: Vec::new(),
+            ahead: ReadAhead::default(),
             table: FrameTable::default(),
             queried: Vec::new(),
         }
@@ -145,11 +150,6 @@ impl Scanner {
         range: Range<u64>,
         visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Error> {
-        if let Some(counts) = &mut self.counts {
-            counts.refresh();
-        }
-        self.zeros.refresh();
-        self.merged.iter_mut().for_each(Merged::refresh);
         let (mut buffer, mut whole) = (std::mem::take(&mut self.buffer), self.whole.take());
         whole.iter_mut().for_each(WholeFolios::refresh);
         let visit: &mut dyn FnMut(PageRun<'_>) = &mut |run| match &mut whole {
@@ -162,12 +162,25 @@ impl Scanner {
                 let lookup = *scanned.pages == Pages::All;
                 let &Scanned { mappers, hugetlb_bytes, ruled_out, .. } = scanned;
                 let view = MappedView { space, start, lookup, mappers, hugetlb_bytes, ruled_out };
-                self.scan_one(view, range, &mut buffer, visit)
+                self.scan_ahead(view, &range, visit).unwrap_or_else(|| {
+                    self.refresh();
+                    self.scan_one(view, range, &mut buffer, visit)
+                })
             }
-            _ => self.scan_family(scanned, range, &mut buffer, visit),
+            _ => {
+                self.refresh();
+                self.scan_family(scanned, range, &mut buffer, visit)
+            }
         };
         (self.buffer, self.whole) = (buffer, whole);
         Halt::unless_ended(result).map(Option::unwrap_or_default)
+    }
+
+    /// Forgets what is known of frames, before a look at fresh page tables.
+    fn refresh(&mut self) {
+        self.counts.iter_mut().for_each(FrameFile::refresh);
+        self.zeros.refresh();
+        self.merged.iter_mut().for_each(Merged::refresh);
     }
 
     /// Appends to `places` where the base pages from `address` on are, one by one, as of now. In an address space that
@@ -184,10 +197,7 @@ impl Scanner {
     ) -> Result<(), Error> {
         self.zeros.refresh();
         let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
-        let (mappers, hugetlb_bytes) = (Mappers::Counted, None);
-        let ruled_out = RuledOut::default();
-        let view =
-            MappedView { space, start: address, lookup: false, mappers, hugetlb_bytes, ruled_out };
+        let view = MappedView::of(space, address);
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
             self.query(space, address, entries)?;
@@ -396,7 +406,13 @@ struct MappedView<'a> {
     ruled_out: RuledOut,
 }
 
-impl MappedView<'_> {
+impl<'a> MappedView<'a> {
+    /// The memory of a process from an address on, without a look at who maps it.
+    fn of(space: &'a AddressSpace, start: u64) -> Self {
+        let (lookup, mappers, hugetlb_bytes) = (false, Mappers::Counted, None);
+        Self { space, start, lookup, mappers, hugetlb_bytes, ruled_out: RuledOut::default() }
+    }
+
     /// Whether what PAGEMAP_SCAN calls huge is of 2 MiB or more. It does so of hugetlb pages of each size (fs/proc/task_mmu.c,
     /// `pagemap_hugetlb_category`), and arm64 and RISC-V have some of 64 KiB.
     fn has_whole_huge(&self) -> bool {

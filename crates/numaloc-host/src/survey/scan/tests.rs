@@ -6,14 +6,14 @@ use numaloc_core::{Claim, NodeSet};
 use std::{fs, sync::Arc};
 
 /// The content of a page map.
-enum Content {
+pub(super) enum Content {
     /// Reading fails with EISDIR, because a directory is in its place.
     Error,
     /// Pages that no other process maps.
     Pages(usize),
 }
 
-fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
+pub(super) fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
     fake.process(pid, "app", &["0"]);
     let path = fake.path(&format!("proc/{pid}/pagemap"));
     fs::remove_file(&path).expect("a process has one");
@@ -25,7 +25,7 @@ fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
     fake.space(pid)
 }
 
-fn scanner(fake: &Fake) -> Scanner {
+pub(super) fn scanner(fake: &Fake) -> Scanner {
     fake.write("sys/devices/system/node/online", "0");
     let page_access = PageAccess::new(&fake.roots()).expect("one node");
     let page_access = PageAccess { source: Source::Pagemap, ..page_access };

@@ -21,9 +21,10 @@ use crate::{
         pagemap::Entry,
     },
     limits::probe,
+    survey::page_access::PageAccess,
 };
 use numaloc_core::{HUGE, Mappers, PAGE, Pages, number};
-use std::ops::Range;
+use std::{cell::OnceCell, ops::Range};
 
 /// Base pages of the largest folio that processes map as base pages (mm/pagemap.h, MAX_PAGECACHE_ORDER; arch x86). Folios are
 /// aligned to their size in frames.
@@ -43,8 +44,9 @@ pub(super) struct WholeFolios {
     precision: Precision,
     /// Whether the kernel itself may miss strangers of anonymous folios.
     guesses: bool,
-    /// Base pages of the smallest anonymous folio of several pages.
-    least_anon: u64,
+    roots: Roots,
+    /// Base pages of the smallest anonymous folio of several pages, read when it is first needed.
+    least_anon: OnceCell<u64>,
     /// Runs that are still looked at in this scan.
     rest: u32,
     /// The folio of the last look, by its first frame, and whether it belongs to the target alone.
@@ -53,19 +55,29 @@ pub(super) struct WholeFolios {
 }
 
 impl WholeFolios {
-    /// `None` without the right to read counts.
-    pub(super) fn new(roots: &Roots, precision: Precision) -> Option<Self> {
-        let kernel = probe::kernel(roots);
-        Some(Self {
+    /// `counts` are those of single pages.
+    pub(super) fn new(
+        roots: &Roots,
+        page_access: &PageAccess,
+        precision: Precision,
+        counts: &FrameFile,
+    ) -> Self {
+        Self {
             flags: FrameFile::flags(roots),
-            counts: FrameFile::counts(roots)?,
+            counts: counts.again(),
             precision,
-            guesses: kernel < Some((6, 15)),
-            least_anon: if probe::small_folios(roots) { LEAST_ANON } else { MOST },
+            guesses: page_access.kernel < Some((6, 15)),
+            roots: roots.clone(),
+            least_anon: OnceCell::new(),
             rest: 0,
             last: None,
             buffer: Vec::new(),
-        })
+        }
+    }
+
+    fn least_anon(&self) -> u64 {
+        let read = || if probe::small_folios(&self.roots) { LEAST_ANON } else { MOST };
+        *self.least_anon.get_or_init(read)
     }
 
     /// Forgets what was read before.
@@ -148,7 +160,7 @@ impl WholeFolios {
                 index == row.start && !ends_here(index.checked_sub(1))
                     || index + 1 == row.end && !ends_here(Some(index + 1))
             } else {
-                self.guesses && page % self.least_anon == entry.pfn() % self.least_anon
+                self.guesses && page % self.least_anon() == entry.pfn() % self.least_anon()
             };
             if !may_be_large || strangers.iter().rev().take(2).any(|known| known.contains(&index)) {
                 continue;
