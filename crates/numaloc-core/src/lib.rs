@@ -145,6 +145,7 @@ pub use machine::{
     supply::{self, HugetlbSource, Reserve, Supply},
     tier::{self, NodeKind, Tier, TierSource},
     topology::{self, DaxMemory, HugePool, Node, NodeMemory, Topology},
+    traffic::{self, HostTraffic, NodeTraffic, Traffic, TrafficDomain},
 };
 pub use memory::{
     cell_memory::{self, MappedRange},

@@ -12,3 +12,4 @@ pub mod supply;
 pub mod threads;
 pub mod tier;
 pub mod topology;
+pub mod traffic;

@@ -4,7 +4,7 @@ mod workloads;
 
 pub use workloads::{LiveShares, WorkloadNow};
 
-use crate::{Identity, Kind, NodeId, NodeKind, NodeMemory, NodeSet, number};
+use crate::{Identity, Kind, NodeId, NodeKind, NodeMemory, NodeSet, NodeTraffic, Traffic, number};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The host and its processes as of the last look.
@@ -12,6 +12,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 pub struct Snapshot {
     /// The online nodes, in order of their index.
     pub nodes: Vec<NodeNow>,
+    /// Memory traffic of its CPUs between the last two looks; `None` at the first look, and where nothing counts it.
+    pub traffic: Option<Traffic>,
     /// Processes with memory, in order of their pid.
     pub processes: Vec<ProcessNow>,
     /// The cgroups that have them, by path.
@@ -38,6 +40,8 @@ pub struct NodeNow {
     /// Pages a second that were meant for this node and went to another one (numa_foreign in nodeN/numastat). `None` at the first
     /// look, and where the kernel does not count.
     pub foreign_per_second: Option<f64>,
+    /// How much its memory is used; `None` at the first look, and where nothing says it ([`HostTraffic::by_node`](crate::HostTraffic)).
+    pub traffic: Option<NodeTraffic>,
     /// Its memory tier (`/sys/devices/virtual/memory_tiering`), lower is faster. `None` where the kernel has no tiers.
     pub tier: Option<u32>,
     /// What its memory is; `None` if that is not known.
@@ -163,6 +167,8 @@ pub struct GroupNow {
     pub kernel_demoted_pages: Option<u64>,
     /// Pages that the kernel's balancing has promoted from a lower tier (pgpromote_success in memory.stat); `None` where it does not count.
     pub kernel_promoted_pages: Option<u64>,
+    /// Memory traffic of its processes between its last two looks, where a monitoring group of resctrl has them and no others.
+    pub traffic: Option<Traffic>,
     /// Time since that was read.
     pub age: Option<Duration>,
 }

@@ -1,6 +1,6 @@
 //! A live view of the host: nodes, workloads and processes with the nodes that their memory is on.
 //!
-//! Nodes are read at each [`Live::refresh`]. All else is read in rotation ([`numaloc_core::rotation`]), as far as a budget of CPU
+//! Nodes and the traffic of the host are read at each [`Live::refresh`]. All else is read in rotation ([`numaloc_core::rotation`]), as far as a budget of CPU
 //! time goes: stat files, the page maps of processes, window by window, and memory.numa_stat of cgroups. None of these stops the
 //! process that is looked at for longer than a read of 32 KiB of its page map; numa_maps would, because the kernel walks a whole
 //! mapping for it (fs/proc/task_mmu.c, `show_numa_map`). So what is shown has an age.
@@ -13,6 +13,7 @@ mod stat;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod traffic;
 
 use crate::{Error, PageAccess, Precision, Roots, Scanner};
 use groups::GroupReadings;
@@ -30,6 +31,7 @@ use std::{
     time::Duration,
 };
 use threads::{ThreadUses, migrated_pages};
+use traffic::TrafficReader;
 
 /// The kinds of work that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,7 @@ pub struct Live {
     /// Shortest time between two looks.
     pause: Duration,
     nodes: NodeReader,
+    traffic: TrafficReader,
     processes: Processes,
     groups: GroupReadings,
     /// The processes that are watched closely.
@@ -88,6 +91,7 @@ impl Live {
             scanner: Scanner::new(roots, &page_access, Precision::Sampled),
             can_scan: page_access.can_scan,
             roots: Arc::new(roots.clone()),
+            traffic: TrafficReader::new(roots, &topology),
             topology,
             budget: Budget::new(budget_percent, now),
             pause,
@@ -128,7 +132,12 @@ impl Live {
     /// Reads nodes, and which processes there are; after that, what was read before this may be read again.
     pub fn refresh(&mut self, clock: &dyn Fn() -> Duration) {
         let now = clock();
+        self.traffic.read(&self.roots, now);
         self.nodes.read(&self.roots, &self.topology, now);
+        for (node, traffic) in self.traffic.by_node(&self.topology) {
+            let node = self.nodes.now.iter_mut().find(|each| each.id == node);
+            node.into_iter().for_each(|node| node.traffic = Some(traffic));
+        }
         self.processes.list(&self.roots);
         self.threads = self.watched.keys().copied().collect();
         self.shares = [Duration::ZERO; 4];
@@ -203,7 +212,8 @@ impl Live {
             RotationWork::Groups => {
                 let Some(path) = self.paths.pop_front() else { return };
                 // If it has been removed or renamed, its processes say where they are now.
-                if self.groups.read(&self.roots, &path, now) {
+                let own = self.traffic.own_group(&path, &self.processes);
+                if self.groups.read(&self.roots, &path, own, now) {
                     for pid in self.processes.within(&path) {
                         self.processes.find_cgroup(&self.roots, pid);
                     }
@@ -279,6 +289,7 @@ impl Live {
         };
         Snapshot {
             nodes: self.nodes.now.clone(),
+            traffic: self.traffic.of_host(),
             groups: self.groups.now(&self.processes.attached(), now),
             details: self.details(),
             unseen: count(|seen| *seen == Seen::Never) + self.processes.unread(),

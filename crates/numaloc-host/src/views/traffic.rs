@@ -3,20 +3,37 @@
 //!
 //! A control group counts what its own tasks and those of its monitoring groups do, so all control groups together are the host.
 //! With sub-NUMA clusters the files of a domain are the sum of those of its parts (`mon_sub_L3_*` in it).
+//!
+//! Counters may say Unavailable, Unassigned or Error, begin again and vanish with their group. What they count then is not known, and
+//! nothing is assumed in its place.
 
 use crate::{Roots, files::read};
-use numaloc_core::mover_group::RESERVED;
+use numaloc_core::{
+    CpuSet, HostTraffic, NodeId, NodeSet, NodeTraffic, Topology, Traffic, TrafficDomain,
+    mover_group::RESERVED, number,
+};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
-/// Counters since an arbitrary time, by their directory: one for each control group and each L3 cache.
+/// Time between the two readings of a measurement.
+pub const SPAN: Duration = Duration::from_secs(1);
+const SECOND_NS: u128 = 1_000_000_000;
+/// How often a measurement asks whether it is to end.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Counters of groups since an arbitrary time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrafficCounters(BTreeMap<PathBuf, Traffic>);
+pub struct TrafficCounters {
+    /// By the directory of the group, and by domain; `None`: it cannot be read.
+    counters: BTreeMap<(PathBuf, TrafficDomain), Option<Counter>>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Traffic {
+struct Counter {
     local_bytes: u64,
     total_bytes: u64,
 }
@@ -37,36 +54,127 @@ pub struct GroupTraffic {
     pub remote_bytes: u64,
 }
 
-/// Reads all counters; empty if resctrl is not mounted, or counts no bandwidth. A counter that says Unavailable, Unassigned or Error
-/// is left out.
+/// Reads the counters of all control groups; empty if resctrl is not mounted, or counts no bandwidth.
 pub fn read(roots: &Roots) -> TrafficCounters {
-    let domain = |name: &str| name.starts_with("mon_").then(|| name.to_owned());
-    let domains = controls(roots)
-        .into_values()
-        .flat_map(|group| read::entries(&group.join("mon_data"), domain).into_values());
-    TrafficCounters(
-        domains.filter_map(|domain| Some((domain.clone(), traffic(&domain)?))).collect(),
-    )
+    TrafficCounters::of(controls(roots).into_values())
+}
+
+impl TrafficCounters {
+    /// Reads those of groups, by their directories. With sub-NUMA clusters a cache is read by its parts.
+    pub fn of(groups: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut counters = BTreeMap::new();
+        for group in groups {
+            for (cache, path) in caches_of(&group) {
+                let part = |name: &str| name.strip_prefix("mon_sub_L3_")?.parse::<u32>().ok();
+                let parts = read::entries(&path, part);
+                let mut count = |domain, path: &Path| {
+                    counters.insert((group.clone(), domain), counter(path));
+                };
+                if parts.is_empty() {
+                    count(TrafficDomain::Cache(cache), &path);
+                }
+                for (node, path) in parts {
+                    count(TrafficDomain::Part(cache, NodeId(node)), &path);
+                }
+            }
+        }
+        Self { counters }
+    }
+
+    /// Whether no counter is readable.
+    pub fn is_empty(&self) -> bool {
+        self.counters.values().all(Option::is_none)
+    }
+
+    /// The traffic between this reading and one that is `span` later. Without counters that began again, and without groups that are in
+    /// one of both readings only.
+    pub fn until(&self, later: &Self, span: Duration) -> HostTraffic {
+        let mut traffic = HostTraffic::default();
+        let nanoseconds = span.as_nanos();
+        if nanoseconds == 0 {
+            return traffic;
+        }
+        let keys: BTreeSet<_> = self.counters.keys().chain(later.counters.keys()).collect();
+        let value = |of: &Self, key| of.counters.get(key).copied().flatten();
+        for key in keys {
+            let since = value(self, key).zip(value(later, key)).and_then(|(before, after)| {
+                let total = after.total_bytes.checked_sub(before.total_bytes)?;
+                let local = after.local_bytes.checked_sub(before.local_bytes)?;
+                // The two files are read one after the other.
+                Some((local, total.saturating_sub(local)))
+            });
+            let Some((local, remote)) = since else {
+                traffic.partial.insert(key.1);
+                continue;
+            };
+            let rate = |bytes| number::amount(u128::from(bytes) * SECOND_NS / nanoseconds);
+            traffic.domains.entry(key.1).or_default().add(Traffic {
+                local_bytes_per_second: rate(local),
+                remote_bytes_per_second: rate(remote),
+            });
+        }
+        traffic
+    }
+}
+
+/// The nodes of the CPUs of each L3 cache, by its number
+/// (Documentation/ABI/testing/sysfs-devices-system-cpu, `cache/index3/id`).
+pub fn caches(roots: &Roots, topology: &Topology) -> BTreeMap<u32, NodeSet> {
+    let mut caches: BTreeMap<u32, NodeSet> = BTreeMap::new();
+    for node in topology.nodes() {
+        let mut seen = CpuSet::new();
+        for cpu in node.cpus.iter() {
+            if seen.contains(cpu) {
+                continue;
+            }
+            let cache = roots.sys.join(format!("devices/system/cpu/cpu{cpu}/cache/index3"));
+            let is_third = read::number::<u32>(&cache.join("level")) == Some(3);
+            if let Some(id) = read::number::<u32>(&cache.join("id")).filter(|_| is_third) {
+                caches.entry(id).or_default().insert(node.id);
+            }
+            let shared = read::number(&cache.join("shared_cpu_list")).unwrap_or_default();
+            seen = seen.or(&shared);
+        }
+    }
+    caches
+}
+
+/// Measures how much the memory of each node is used, over [`SPAN`]; without nodes of which nothing says it. `stop` ends it early, with
+/// no result.
+pub fn measure_nodes(
+    roots: &Roots,
+    topology: &Topology,
+    stop: &dyn Fn() -> bool,
+) -> BTreeMap<NodeId, NodeTraffic> {
+    let (begin, before) = (Instant::now(), read(roots));
+    if before.is_empty() {
+        return BTreeMap::new();
+    }
+    while begin.elapsed() < SPAN {
+        if stop() {
+            return BTreeMap::new();
+        }
+        thread::sleep(TURN.min(SPAN.saturating_sub(begin.elapsed())));
+    }
+    let traffic = before.until(&read(roots), begin.elapsed());
+    traffic.by_node(&caches(roots, topology), topology)
 }
 
 /// The counters of at most `most` groups, the control groups first; in order of their names. Counters that say
 /// Unavailable, Unassigned or Error are left out, and groups that end meanwhile.
 pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
     let controls = controls(roots);
-    let below = |control: &PathBuf| {
-        read::entries(&control.join("mon_groups"), |name| Some(name.to_owned()))
-    };
     let mut groups: Vec<(String, Option<String>, PathBuf)> =
         controls.iter().map(|(name, path)| (name.clone(), None, path.clone())).collect();
     for (name, path) in &controls {
-        groups.extend(below(path).into_iter().map(|(own, path)| (name.clone(), Some(own), path)));
+        groups
+            .extend(monitored(path).into_iter().map(|(own, path)| (name.clone(), Some(own), path)));
     }
     groups.truncate(most);
-    let domain = |name: &str| name.strip_prefix("mon_L3_")?.parse::<u32>().ok();
     let of = |(control, monitoring, path): (String, Option<String>, PathBuf)| {
-        let domains = read::entries(&path.join("mon_data"), domain).into_iter();
+        let domains = caches_of(&path).into_iter();
         let one = move |(domain, path): (u32, PathBuf)| {
-            let Traffic { local_bytes, total_bytes } = traffic(&path)?;
+            let Counter { local_bytes, total_bytes } = counter(&path)?;
             let (control, monitoring) = (control.clone(), monitoring.clone());
             // The two files are read one after the other.
             let remote_bytes = total_bytes.saturating_sub(local_bytes);
@@ -86,35 +194,47 @@ fn controls(roots: &Roots) -> BTreeMap<String, PathBuf> {
     controls
 }
 
-fn traffic(domain: &Path) -> Option<Traffic> {
-    let value = |name: &str| read::text(&domain.join(name)).ok()?.trim().parse::<u64>().ok();
-    let (local_bytes, total_bytes) = (value("mbm_local_bytes")?, value("mbm_total_bytes")?);
-    Some(Traffic { local_bytes, total_bytes })
+/// The directories of the caches of a group, by the kernel's numbers.
+fn caches_of(group: &Path) -> BTreeMap<u32, PathBuf> {
+    read::entries(&group.join("mon_data"), |name| name.strip_prefix("mon_L3_")?.parse().ok())
 }
 
-impl TrafficCounters {
-    /// Whether no counter is available.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+fn counter(domain: &Path) -> Option<Counter> {
+    let value = |name: &str| read::number::<u64>(&domain.join(name));
+    let (local_bytes, total_bytes) = (value("mbm_local_bytes")?, value("mbm_total_bytes")?);
+    Some(Counter { local_bytes, total_bytes })
+}
 
-    /// Bytes of remote memory between this reading and a later one. Groups that are in one of them alone do not count; `None` if no
-    /// group is in both.
-    pub fn remote_until(&self, later: &Self) -> Option<u64> {
-        let one = |(domain, before): (&PathBuf, &Traffic)| {
-            let after = later.0.get(domain)?;
-            let total = after.total_bytes.checked_sub(before.total_bytes)?;
-            let local = after.local_bytes.checked_sub(before.local_bytes)?;
-            Some(total.saturating_sub(local))
-        };
-        self.0.iter().filter_map(one).reduce(u64::saturating_add)
+/// The directories of the monitoring groups of all control groups, by their names.
+pub(crate) fn monitoring_groups(roots: &Roots) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut groups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for control in controls(roots).into_values() {
+        for (name, path) in monitored(&control) {
+            groups.entry(name).or_default().push(path);
+        }
     }
+    groups
+}
+
+/// The directories of the monitoring groups of a control group, by their names.
+fn monitored(control: &Path) -> BTreeMap<String, PathBuf> {
+    read::entries(&control.join("mon_groups"), |name| Some(name.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::{Fake, two_nodes};
+    use TrafficDomain::Cache;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn shown(traffic: &HostTraffic) -> Vec<(TrafficDomain, u64, u64)> {
+        let one = |(domain, it): (&TrafficDomain, &Traffic)| {
+            (*domain, it.local_bytes_per_second, it.remote_bytes_per_second)
+        };
+        traffic.domains.iter().map(one).collect()
+    }
 
     fn count(fake: &Fake, domain: &str, local: &str, total: &str) {
         fake.write(&format!("sys/fs/resctrl/{domain}/mbm_local_bytes"), local);
@@ -132,12 +252,21 @@ mod tests {
         count(&fake, "batch/mon_data/mon_L3_00", "0\n", "5\n");
         fake.write("sys/fs/resctrl/info/L3_MON/mon_features", "mbm_total_bytes\n");
         let before = read(&fake.roots());
-        assert_eq!(before.0.len(), 2);
         count(&fake, "mon_data/mon_L3_00", "200\n", "1150\n");
         count(&fake, "mon_data/mon_L3_01", "5\n", "10\n");
         count(&fake, "batch/mon_data/mon_L3_00", "3\n", "28\n");
         count(&fake, "new/mon_data/mon_L3_00", "0\n", "1000000\n");
-        assert_eq!(before.remote_until(&read(&fake.roots())), Some(900 + 20));
+        let traffic = before.until(&read(&fake.roots()), SECOND);
+        assert_eq!(shown(&traffic), [(Cache(0), 103, 900 + 20)]);
+        assert_eq!(
+            traffic.partial,
+            [Cache(0), Cache(1)].into(),
+            "a new group, and one that did not count"
+        );
+        assert_eq!(traffic.sum().map(|sum| sum.remote_bytes_per_second), Some(920));
+        let twice = before.until(&read(&fake.roots()), 2 * SECOND);
+        assert_eq!(shown(&twice), [(Cache(0), 51, 460)]);
+        assert_eq!(before.until(&read(&fake.roots()), Duration::ZERO), HostTraffic::default());
     }
 
     #[test]
@@ -169,10 +298,81 @@ mod tests {
         let fake = Fake::new();
         count(&fake, "mon_data/mon_L3_00", "100", "150");
         let before = read(&fake.roots());
-        count(&fake, "mon_data/mon_L3_00", "0", "7");
-        assert_eq!(before.remote_until(&read(&fake.roots())), None);
-        count(&fake, "mon_data/mon_L3_00", "Error", "7");
-        assert_eq!(before.remote_until(&read(&fake.roots())), None);
-        assert_eq!(before.remote_until(&before), Some(0));
+        let partial = [Cache(0)].into();
+        for (local, total) in [("0", "7"), ("Error", "7"), ("170", "149")] {
+            count(&fake, "mon_data/mon_L3_00", local, total);
+            let traffic = before.until(&read(&fake.roots()), SECOND);
+            assert_eq!((traffic.sum(), &traffic.partial), (None, &partial), "{local} {total}");
+        }
+        std::fs::remove_dir_all(fake.path("sys/fs/resctrl/mon_data")).expect("a directory");
+        assert_eq!(before.until(&read(&fake.roots()), SECOND).sum(), None);
+        assert_eq!(before.until(&before, SECOND).sum(), Some(Traffic::default()));
+    }
+
+    /// The L3 cache of some CPUs.
+    fn cache(fake: &Fake, cpus: &[u32], id: u32, shared: &str) {
+        for cpu in cpus {
+            let cache = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+            fake.write(&format!("{cache}/level"), "3\n");
+            fake.write(&format!("{cache}/id"), &format!("{id}\n"));
+            fake.write(&format!("{cache}/shared_cpu_list"), shared);
+        }
+    }
+
+    #[test]
+    fn caches_belong_to_the_nodes_of_their_cpus() {
+        let (fake, topology) = (Fake::new(), two_nodes::topology(1 << 30));
+        assert!(caches(&fake.roots(), &topology).is_empty(), "the kernel shows none");
+        cache(&fake, &[0, 1], 0, "0-1\n");
+        cache(&fake, &[2, 3, 4], 7, "2-4\n");
+        cache(&fake, &[5, 6, 7], 9, "5-7\n");
+        // Not an L3 cache.
+        fake.write("sys/devices/system/cpu/cpu5/cache/index3/level", "2\n");
+        let nodes: Vec<(u32, String)> = caches(&fake.roots(), &topology)
+            .into_iter()
+            .map(|(cache, nodes)| (cache, nodes.to_string()))
+            .collect();
+        assert_eq!(nodes, [(0, "0".to_owned()), (7, "0-1".to_owned())]);
+    }
+
+    #[test]
+    fn parts_of_a_cache_are_read_in_its_place() {
+        let (fake, topology) = (Fake::new(), two_nodes::topology(1 << 30));
+        cache(&fake, &[0, 1, 2, 3, 4, 5, 6, 7], 0, "0-7\n");
+        let parts = |local: [&str; 2]| {
+            count(&fake, "mon_data/mon_L3_00", "1", "9999");
+            for (node, local) in (0..).zip(local) {
+                count(&fake, &format!("mon_data/mon_L3_00/mon_sub_L3_{node:02}"), local, "9000");
+            }
+            read(&fake.roots())
+        };
+        let traffic = parts(["10", "20"]).until(&parts(["70", "60"]), SECOND);
+        let nodes = [0, 1].map(|node| TrafficDomain::Part(0, NodeId(node)));
+        assert_eq!(shown(&traffic), [(nodes[0], 60, 0), (nodes[1], 40, 0)]);
+        let by_node = traffic.by_node(&caches(&fake.roots(), &topology), &topology);
+        let whole = |bytes_per_second| NodeTraffic { bytes_per_second, is_whole: true };
+        assert_eq!(by_node, [(NodeId(0), whole(60)), (NodeId(1), whole(40))].into());
+    }
+
+    #[test]
+    fn nothing_is_measured_without_counters_or_after_the_end() {
+        let (fake, topology) = (Fake::new(), two_nodes::topology(1 << 30));
+        let never = || -> bool { panic!("it does not wait") };
+        assert!(measure_nodes(&fake.roots(), &topology, &never).is_empty());
+        count(&fake, "mon_data/mon_L3_00", "100", "150");
+        assert!(measure_nodes(&fake.roots(), &topology, &|| true).is_empty());
+    }
+
+    #[test]
+    fn monitoring_groups_are_found_in_all_control_groups() {
+        let fake = Fake::new();
+        assert!(monitoring_groups(&fake.roots()).is_empty());
+        for group in ["mon_groups/a", "BE/mon_groups/a", "BE/mon_groups/b"] {
+            count(&fake, &format!("{group}/mon_data/mon_L3_00"), "1", "2");
+        }
+        let found = monitoring_groups(&fake.roots());
+        let counts: Vec<_> =
+            found.iter().map(|(name, paths)| (name.as_str(), paths.len())).collect();
+        assert_eq!(counts, [("a", 2), ("b", 1)]);
     }
 }

@@ -50,6 +50,7 @@ fn node(id: u32, tier: u32, cpu_percent: Option<f64>) -> NodeNow {
         memory,
         cpu_percent,
         foreign_per_second,
+        traffic: None,
         tier: Some(tier),
         kind: Some(numaloc_core::NodeKind::Dram),
         is_lower_tier: tier > 4,
@@ -109,6 +110,7 @@ fn snapshot() -> Snapshot {
         kernel_migrated_pages: pages,
         kernel_demoted_pages: None,
         kernel_promoted_pages: None,
+        traffic: None,
         age: Some(Duration::from_secs(2)),
     };
     let groups = [
@@ -118,6 +120,7 @@ fn snapshot() -> Snapshot {
     ];
     Snapshot {
         nodes: vec![node(0, 4, Some(87.0)), node(1, 4, Some(3.0)), node(8, 22, None)],
+        traffic: None,
         processes,
         groups: groups.into(),
         details: Vec::new(),

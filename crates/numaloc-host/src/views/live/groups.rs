@@ -1,5 +1,6 @@
 //! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
 
+use super::traffic::OwnTraffic;
 use crate::{Roots, files::read, processes::cgroup};
 use numaloc_core::{
     live::{CountedMemory, GroupNow},
@@ -7,6 +8,7 @@ use numaloc_core::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::Duration,
 };
 
@@ -15,6 +17,7 @@ struct GroupReading {
     at: Option<Duration>,
     memory: Option<CountedMemory>,
     moved: KernelMoves,
+    traffic: OwnTraffic,
 }
 
 /// Pages that the kernel itself has moved of a cgroup's memory; `None` where it does not count.
@@ -49,12 +52,21 @@ impl GroupReadings {
         })
     }
 
-    /// Reads one. Returns whether it is gone: it was there at the last look, and is not any more.
-    pub(super) fn read(&mut self, roots: &Roots, path: &str, now: Duration) -> bool {
+    /// Reads one. `monitoring`: the directory of its own group of resctrl, if it has one. Returns whether it is gone: it was there at
+    /// the last look, and is not any more.
+    pub(super) fn read(
+        &mut self,
+        roots: &Roots,
+        path: &str,
+        monitoring: Option<&Path>,
+        now: Duration,
+    ) -> bool {
         let Some(group) = self.0.get_mut(path) else { return false };
         let memory = cgroup::numa_stat(roots, path);
         let is_gone = group.memory.is_some() && memory.is_none();
-        *group = GroupReading { at: Some(now), memory, moved: KernelMoves::read(roots, path) };
+        let traffic = std::mem::take(&mut group.traffic).next(monitoring, now);
+        let moved = KernelMoves::read(roots, path);
+        *group = GroupReading { at: Some(now), memory, moved, traffic };
         is_gone
     }
 
@@ -72,6 +84,7 @@ impl GroupReadings {
             kernel_migrated_pages: group.moved.migrated,
             kernel_demoted_pages: group.moved.demoted,
             kernel_promoted_pages: group.moved.promoted,
+            traffic: group.traffic.now,
             age: group.at.map(|at| now.saturating_sub(at)),
         };
         self.0.iter().map(|(path, group)| (path.clone(), shown(path, group))).collect()
@@ -143,7 +156,7 @@ mod tests {
         groups.keep(&["/a", "/gone"].into());
         let at = Duration::from_secs(3);
         for path in ["/a", "/gone", "/never"] {
-            assert!(!groups.read(&fake.roots(), path, at), "{path}");
+            assert!(!groups.read(&fake.roots(), path, None, at), "{path}");
         }
         let now = groups.now(&BTreeMap::new(), at + at);
         let memory = CountedMemory {
@@ -159,7 +172,7 @@ mod tests {
         assert_eq!((&now["/gone"].memory, now["/gone"].age), (&None, Some(at)));
         assert_eq!(now.len(), 2);
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();
-        assert!(groups.read(&fake.roots(), "/a", at), "it was there");
+        assert!(groups.read(&fake.roots(), "/a", None, at), "it was there");
         groups.keep(&["/renamed"].into());
         assert_eq!(groups.now(&BTreeMap::new(), at)["/renamed"], GroupNow::default());
     }

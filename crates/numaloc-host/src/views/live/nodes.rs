@@ -59,6 +59,7 @@ impl NodeReader {
                 memory,
                 cpu_percent,
                 foreign_per_second,
+                traffic: None,
                 tier,
                 kind,
                 is_lower_tier: lower.contains(id),

@@ -187,6 +187,11 @@ impl Processes {
         all.into_iter().filter_map(|(path, sum)| Some((path, sum?.bytes()))).collect()
     }
 
+    /// The cgroup of a process, as far as both are known.
+    pub(super) fn cgroup_of(&self, pid: i32) -> Option<&str> {
+        self.0.get(&pid)?.as_ref()?.cgroup.as_deref()
+    }
+
     /// The processes of a cgroup.
     pub(super) fn within(&self, cgroup: &str) -> Vec<i32> {
         let known = self.0.values().flatten();

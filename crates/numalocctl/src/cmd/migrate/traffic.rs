@@ -9,13 +9,7 @@ use crate::{
     units::size,
 };
 use numaloc_host::{Roots, traffic};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
-/// Time between the two readings of a rate.
-const SPAN: Duration = Duration::from_secs(1);
+use std::{thread, time::Instant};
 
 /// Remote bytes a second before a migration.
 pub struct Before(u64);
@@ -65,10 +59,10 @@ impl Before {
     }
 }
 
-/// Remote bytes a second, over a second.
+/// Remote bytes a second, over a second; `None`: no counter was readable from the beginning to the end.
 fn rate(roots: &Roots) -> Option<u64> {
     let (begin, before) = (Instant::now(), traffic::read(roots));
-    thread::sleep(SPAN);
-    let bytes = before.remote_until(&traffic::read(roots))?;
-    Some((bytes as f64 / begin.elapsed().as_secs_f64()) as u64)
+    thread::sleep(traffic::SPAN);
+    let traffic = before.until(&traffic::read(roots), begin.elapsed());
+    Some(traffic.sum()?.remote_bytes_per_second)
 }
