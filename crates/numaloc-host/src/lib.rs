@@ -12,7 +12,7 @@
 //! | `processes` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | writes to the host |
-//! | `views` | looks that move nothing: the page cache of files (`looked_files`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), memory bandwidth ([`traffic`]) |
+//! | `views` | looks that move nothing: the page cache of files (`looked_files`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]) and a file on persistent memory ([`OwnStorage`]), what placements cost ([`spread`]), memory bandwidth ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
@@ -149,7 +149,9 @@ pub use views::{
     obstacles::{Obstacle, obstacles},
     picture::Viewer,
     sight::sight,
-    speed, spread, traffic,
+    speed, spread,
+    storage_speed::OwnStorage,
+    traffic,
 };
 
 #[cfg(any(test, feature = "fake"))]

@@ -13,4 +13,5 @@ pub(crate) mod picture;
 pub(crate) mod sight;
 pub mod speed;
 pub mod spread;
+pub mod storage_speed;
 pub mod traffic;

@@ -15,7 +15,10 @@ mod top;
 pub use advise::{
     AdviceAppliedDoc, AdviceUndoneDoc, AppliedFinding, FindingEnd, UndoEnd, UndoneChange,
 };
-pub use bench::{BenchDoc, LeftOutDoc, PairDoc, PlacementBenchDoc, PlacementRunDoc};
+pub use bench::{
+    BenchDoc, LeftOutDoc, PairDoc, PlacementBenchDoc, PlacementRunDoc, StorageBenchDoc,
+    StorageRunDoc,
+};
 pub use check::{Check, DoctorDoc};
 pub use drain_node::DrainNodeDoc;
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};

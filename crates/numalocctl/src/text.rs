@@ -37,6 +37,7 @@ mod relieve;
 mod schedules;
 mod sharing;
 mod status;
+mod storage_bench;
 mod table;
 mod target;
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub use plan::plan;
 pub use relieve::relieve;
 pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
+pub use storage_bench::storage_bench;
 pub use target::target;
 pub use top::{csv, missing, question, top};
 pub use topology::topology;

@@ -9,8 +9,20 @@ use std::collections::BTreeMap;
 pub struct Speed {
     /// Latency of a load, in picoseconds.
     pub latency_ps: Option<u64>,
-    /// Bandwidth that the CPUs get, in bytes a second.
-    pub bandwidth: Option<u64>,
+    /// Latency of a store by the firmware, in picoseconds. It cannot be measured: a CPU does not wait for its stores.
+    pub write_latency_ps: Option<u64>,
+    /// Bandwidth with which the CPUs read, in bytes a second.
+    pub read_bandwidth: Option<u64>,
+    /// Bandwidth with which the CPUs write, in bytes a second.
+    pub write_bandwidth: Option<u64>,
+}
+
+impl Speed {
+    /// The smaller of both bandwidths, as far as they are known. The kernel's weights are made of it (mm/mempolicy.c,
+    /// `mempolicy_set_node_perf`).
+    pub fn bandwidth(&self) -> Option<u64> {
+        self.read_bandwidth.into_iter().chain(self.write_bandwidth).min()
+    }
 }
 
 /// Speeds by the node of the CPUs and that of the memory.
@@ -58,5 +70,21 @@ impl LatencySource {
             Self::Hmat => "hmat",
             Self::Distances => "distances",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bandwidth_is_the_smaller_one_that_is_known() {
+        let bandwidth = |read_bandwidth, write_bandwidth| {
+            Speed { read_bandwidth, write_bandwidth, ..Speed::default() }.bandwidth()
+        };
+        assert_eq!(bandwidth(Some(3), Some(1)), Some(1));
+        assert_eq!(bandwidth(Some(3), None), Some(3));
+        assert_eq!(bandwidth(None, Some(2)), Some(2));
+        assert_eq!(bandwidth(None, None), None);
     }
 }

@@ -156,7 +156,7 @@ impl Topology {
             return true;
         }
         let firmware = &self.speeds().firmware;
-        let bandwidth = |cpus, memory| firmware.get(&(cpus, memory))?.bandwidth;
+        let bandwidth = |cpus, memory| firmware.get(&(cpus, memory))?.bandwidth();
         let is_faster = |cpus: NodeId| {
             let both = bandwidth(cpus, id).zip(bandwidth(cpus, cpus));
             both.is_some_and(|(own, beside)| own >= beside.saturating_mul(FAST))
@@ -224,7 +224,7 @@ impl Topology {
         let cost = |memory: NodeId| {
             let costs = self.nodes().filter_map(|node| {
                 let speed = firmware.get(&(node.id, memory))?;
-                Some(speed.latency_ps? as f64 / speed.bandwidth?.max(1) as f64)
+                Some(speed.latency_ps? as f64 / speed.bandwidth()?.max(1) as f64)
             });
             costs.min_by(f64::total_cmp)
         };

@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn table(latencies: &[(NodeId, NodeId, u64)]) -> SpeedTable {
-        let speed = |ns: u64| Speed { latency_ps: Some(1000 * ns), bandwidth: None };
+        let speed = |ns: u64| Speed { latency_ps: Some(1000 * ns), ..Speed::default() };
         latencies.iter().map(|&(cpus, memory, ns)| ((cpus, memory), speed(ns))).collect()
     }
 

@@ -67,6 +67,19 @@ pub enum Error {
         what: String,
         source: io::Error,
     },
+    /// The cost of a file could not be measured.
+    #[error(
+        "cannot measure storage in {directory}: {what} failed: {source}; try again on an idle host, or with a smaller file (--size)"
+    )]
+    MeasureStorage {
+        directory: PathBuf,
+        /// The system call, or what else.
+        what: &'static str,
+        source: io::Error,
+    },
+    /// Files in a directory are not measured.
+    #[error("cannot measure storage in {directory}: {reason}")]
+    StorageRefused { directory: PathBuf, reason: String },
     /// The process maps the same memory so often that its mappings cannot be compared.
     #[error(
         "process {pid} ({comm}) maps {name} {mappings} times, and these mappings overlap too much to be compared: name a \
@@ -324,6 +337,7 @@ impl Error {
             | Self::NarrowPlacement { .. }
             | Self::NoMapping { .. }
             | Self::FileRefused { .. }
+            | Self::StorageRefused { .. }
             | Self::BadGoal(_)
             | Self::BadRelief(_)
             | Self::NoBandwidth { .. }
@@ -345,6 +359,7 @@ impl Error {
             | Self::Silent { .. }
             | Self::Overlaps { .. }
             | Self::Measure { .. }
+            | Self::MeasureStorage { .. }
             | Self::Read { .. }
             | Self::Pages { .. }
             | Self::Setting { .. }

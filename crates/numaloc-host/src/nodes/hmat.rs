@@ -35,11 +35,13 @@ fn performance(class: &Path) -> Speed {
         // The kernel writes 0 for what the table leaves out.
         Some(value).filter(|&value| value > 0)
     };
-    // The kernel's weights are made of the smaller of both (mm/mempolicy.c, `mempolicy_set_node_perf`).
-    let bandwidth = ["read_bandwidth", "write_bandwidth"].into_iter().filter_map(value).min();
+    let latency = |name| Some(value(name)?.saturating_mul(1000));
+    let bandwidth = |name| Some(value(name)?.saturating_mul(MIB));
     Speed {
-        latency_ps: value("read_latency").map(|ns| ns.saturating_mul(1000)),
-        bandwidth: bandwidth.map(|mib| mib.saturating_mul(MIB)),
+        latency_ps: latency("read_latency"),
+        write_latency_ps: latency("write_latency"),
+        read_bandwidth: bandwidth("read_bandwidth"),
+        write_bandwidth: bandwidth("write_bandwidth"),
     }
 }
 
@@ -63,8 +65,13 @@ mod tests {
         write("access1/initiators/read_bandwidth", "3000\n");
         write("access1/initiators/write_bandwidth", "2000\n");
         write("access1/initiators/write_latency", "nonsense\n");
-        let first = Speed { latency_ps: Some(90_000), bandwidth: None };
-        let second = Speed { latency_ps: Some(300_000), bandwidth: Some(2000 << 20) };
+        let first = Speed { latency_ps: Some(90_000), ..Speed::default() };
+        let second = Speed {
+            latency_ps: Some(300_000),
+            read_bandwidth: Some(3000 << 20),
+            write_bandwidth: Some(2000 << 20),
+            ..Speed::default()
+        };
         let expected = [((NodeId(0), NodeId(8)), first), ((NodeId(2), NodeId(8)), second)];
         assert_eq!(read(&fake.roots()), expected.into());
     }

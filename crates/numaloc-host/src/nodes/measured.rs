@@ -21,6 +21,8 @@ struct Pair {
     memory_node: u32,
     latency_ns: f64,
     bandwidth_bytes_per_second: u64,
+    /// Not in results of version 0.1.
+    write_bandwidth_bytes_per_second: Option<u64>,
 }
 
 /// The files in which a result may be, the first to be taken first: the user's own, and root's, which all users may read.
@@ -61,7 +63,9 @@ fn speed(pair: Pair) -> ((NodeId, NodeId), Speed) {
     let known = |value: u64| Some(value).filter(|&value| value > 0);
     let speed = Speed {
         latency_ps: known(number::whole(pair.latency_ns * 1000.0)),
-        bandwidth: known(pair.bandwidth_bytes_per_second),
+        read_bandwidth: known(pair.bandwidth_bytes_per_second),
+        write_bandwidth: pair.write_bandwidth_bytes_per_second.and_then(known),
+        ..Speed::default()
     };
     ((NodeId(pair.cpu_node), NodeId(pair.memory_node)), speed)
 }

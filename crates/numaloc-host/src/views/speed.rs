@@ -8,7 +8,7 @@ use nix::{
 };
 use numaloc_core::{
     CpuId, CpuSet, NodeId, NodeSet, Topology,
-    speed::{Pair, chain, follow, median},
+    speed::{BLOCK, Operation, Pair, Pattern, Walk, chain, follow, median},
 };
 use numaloc_sys::{Scratch, ScratchPages};
 use std::{
@@ -26,15 +26,16 @@ use std::{
 
 /// Loads between two looks at the clock.
 const STEPS: usize = 1 << 14;
-/// Number of words that are read between two looks at the clock.
+/// Number of words that are read or written between two looks at the clock.
 const PIECE: usize = 1 << 14;
+const BLOCK_WORDS: usize = BLOCK / size_of::<u64>();
 
 /// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     /// Size of the memory. It has to be much larger than the caches of a node, or those are measured.
     pub bytes: usize,
-    /// Time of each measurement of a pair, one for latency and one for bandwidth.
+    /// Time of each measurement of a pair: latency, and bandwidth of reads and of writes.
     pub each: Duration,
     /// Whether the memory is to be of huge pages, so that misses of the TLB do not count.
     pub huge: bool,
@@ -99,9 +100,14 @@ pub fn measure(
     chain(memory.words_mut(), 1 << 63 | u64::from(cpu_node.0) << 32 | u64::from(memory_node.0));
     let latency_ns =
         latency(&memory, cpus, how.each).map_err(|source| failed("sched_setaffinity", source))?;
-    let bandwidth =
-        bandwidth(&memory, cpus, how.each).map_err(|source| failed("sched_setaffinity", source))?;
-    Ok(Pair { cpu_node, memory_node, latency_ns, bandwidth })
+    let mut bandwidth = |operation| {
+        bandwidth(memory.words_mut(), cpus, how.each, operation)
+            .map_err(|source| failed("sched_setaffinity", source))
+    };
+    let read_bandwidth = bandwidth(Operation::Read)?;
+    // Last, because it overwrites the chain.
+    let write_bandwidth = bandwidth(Operation::Write)?;
+    Ok(Pair { cpu_node, memory_node, latency_ns, read_bandwidth, write_bandwidth })
 }
 
 /// Memory on a node. Huge pages are taken as far as the kernel has them.
@@ -132,38 +138,68 @@ fn latency(memory: &Scratch, cpus: &CpuSet, each: Duration) -> io::Result<f64> {
         .map_err(|_| io::Error::other("a thread has panicked"))?
 }
 
-/// Bytes a second that all of these CPUs read together, each a part of its own, over and over.
-fn bandwidth(memory: &Scratch, cpus: &CpuSet, each: Duration) -> io::Result<f64> {
-    let (words, count) = (memory.words(), cpus.len());
-    let (start, stop) = (Barrier::new(count + 1), AtomicBool::new(false));
-    let one = |part: &[u64], cpu: CpuId| {
+/// Bytes a second that all of these CPUs read or write together, each a part of its own, over and over. Writes are ordinary stores.
+fn bandwidth(
+    words: &mut [u64],
+    cpus: &CpuSet,
+    each: Duration,
+    operation: Operation,
+) -> io::Result<f64> {
+    let one = |part: &mut [u64], walk: &mut Walk| {
+        let start = walk.next().unwrap_or_default() * PIECE;
+        let end = part.len().min(start + PIECE);
+        let piece = &mut part[start..end];
+        match operation {
+            Operation::Read => {
+                black_box(piece.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
+            }
+            Operation::Write => {
+                piece.fill(black_box(1));
+                black_box(&mut *piece);
+            }
+        }
+        Ok(size_of_val(piece))
+    };
+    rate(words, cpus, each, |part| Walk::new(Pattern::Sequential, part.div_ceil(PIECE), 1), one)
+}
+
+/// Bytes a second of these CPUs together: each does `one` step after another to a part of the words of its own. A walk is made for each part by its
+/// length in words.
+pub(crate) fn rate(
+    words: &mut [u64],
+    cpus: &CpuSet,
+    each: Duration,
+    walk: impl Fn(usize) -> Walk + Sync,
+    one: impl Fn(&mut [u64], &mut Walk) -> io::Result<usize> + Sync,
+) -> io::Result<f64> {
+    // A whole number of blocks for each CPU, of which there is at least one.
+    let part = (words.len() / cpus.len().max(1) / BLOCK_WORDS * BLOCK_WORDS).max(BLOCK_WORDS);
+    let parts: Vec<_> = words.chunks_mut(part).zip(cpus.iter()).collect();
+    let (start, stop) = (Barrier::new(parts.len() + 1), AtomicBool::new(false));
+    let run = |part: &mut [u64], cpu: CpuId| {
         let pinned = run_on(cpu);
+        let mut walk = walk(part.len());
         start.wait();
         pinned?;
-        let mut read = 0;
-        let pieces = part.chunks(PIECE).cycle().take_while(|_| !stop.load(Ordering::Relaxed));
-        for piece in pieces {
-            black_box(piece.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
-            read += size_of_val(piece);
+        let mut bytes = 0;
+        while !stop.load(Ordering::Relaxed) {
+            bytes += one(part, &mut walk)?;
         }
-        Ok(read)
+        Ok(bytes)
     };
-    // Never empty: there is at least a line for each CPU.
-    let parts = words.chunks((words.len() / count).max(1));
     thread::scope(|scope| {
-        let one = &one;
+        let run = &run;
         let threads: Vec<_> =
-            parts.zip(cpus.iter()).map(|(part, cpu)| scope.spawn(move || one(part, cpu))).collect();
+            parts.into_iter().map(|(part, cpu)| scope.spawn(move || run(part, cpu))).collect();
         start.wait();
         let begin = Instant::now();
         thread::sleep(each);
-        let took = begin.elapsed();
         stop.store(true, Ordering::Relaxed);
         let ended = threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| io::Error::other("a thread has panicked"))?);
-        let read: usize = ended.sum::<io::Result<usize>>()?;
-        Ok(read as f64 / took.as_secs_f64())
+        let bytes: usize = ended.sum::<io::Result<usize>>()?;
+        Ok(bytes as f64 / begin.elapsed().as_secs_f64())
     })
 }
 
@@ -198,6 +234,19 @@ mod tests {
         assert_eq!(cache_bytes(&fake.roots(), &cpus), 4 << 20);
     }
 
+    /// More CPUs than blocks: some have nothing to do, and none waits for them.
+    #[test]
+    fn writes_reach_all_of_the_memory_and_reads_change_nothing() {
+        let roots = Roots::default();
+        let cpus = read::cpus_allowed(&roots).expect("of this process");
+        let each = Duration::from_millis(20);
+        let mut words = vec![7; 3 * BLOCK_WORDS];
+        assert!(bandwidth(&mut words, &cpus, each, Operation::Read).expect("it runs") > 0.0);
+        assert_eq!(words, vec![7; 3 * BLOCK_WORDS]);
+        assert!(bandwidth(&mut words, &cpus, each, Operation::Write).expect("it runs") > 0.0);
+        assert!(words[..BLOCK_WORDS].iter().all(|&word| word == 1));
+    }
+
     #[test]
     fn this_host_is_measured() {
         let roots = Roots::default();
@@ -208,6 +257,9 @@ mod tests {
         let how = How { bytes: 1 << 20, each: Duration::ZERO, huge: false };
         let pair = measure(*cpu_node, cpus, memory_node, how).expect("measured");
         assert!(pair.latency_ns > 0.0, "{pair:?}");
+        let how = How { each: Duration::from_millis(20), ..how };
+        let pair = measure(*cpu_node, cpus, memory_node, how).expect("measured");
+        assert!(pair.read_bandwidth > 0.0 && pair.write_bandwidth > 0.0, "{pair:?}");
         let unknown = measure(*cpu_node, cpus, NodeId(1023), how).expect_err("no such node");
         assert!(unknown.to_string().contains("node 1023"), "{unknown}");
     }

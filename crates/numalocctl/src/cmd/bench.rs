@@ -2,6 +2,7 @@
 
 mod kept;
 mod placement;
+mod storage;
 
 use super::{Surroundings, shown};
 use crate::{
@@ -27,8 +28,14 @@ pub use placement::put_back;
 const LEAST: u64 = 64 << 20;
 /// The number of times the last cache of a node is read for a pair.
 const CACHES: u64 = 4;
+/// Time for each figure, unless another one is given.
+const SECONDS: Duration = Duration::from_secs(1);
 
 pub fn run(cli: &Cli, around: &Surroundings, args: &BenchArgs) -> Result<CommandResult, Failure> {
+    if let Some(directory) = args.storage().map_err(|why| Failure::Usage(why.into()))? {
+        let document = storage::measured(&around.roots, args, directory)?;
+        return shown(cli, &document, text::storage_bench);
+    }
     if args.what == BenchKind::Placement {
         let document = placement::measured(&around.roots, args)?;
         return shown(cli, &document, text::placement_bench);
@@ -62,8 +69,7 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
         return Err(Failure::Usage(message.into()));
     }
     let usable = speed::usable(roots, &topology)?;
-    let caches = usable.cpus.iter().map(|(_, cpus)| speed::cache_bytes(roots, cpus)).max();
-    let bytes = args.size.unwrap_or_else(|| LEAST.max(CACHES * caches.unwrap_or_default()));
+    let bytes = bytes(roots, &usable, args);
     let why_not = |node: &Node| why_not(node, &usable, bytes);
     let left_out: Vec<_> = topology
         .nodes()
@@ -71,7 +77,7 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
         .collect();
     let memory_nodes: Vec<NodeId> =
         topology.nodes().filter(|node| why_not(node).is_none()).map(|node| node.id).collect();
-    let each = args.seconds.unwrap_or(Duration::from_secs(1));
+    let each = args.seconds.unwrap_or(SECONDS);
     let how = speed::How {
         bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         each,
@@ -80,7 +86,8 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
     let mut pairs = Vec::new();
     for (cpu_node, cpus) in &usable.cpus {
         for &memory_node in &memory_nodes {
-            report(*cpu_node, memory_node, pairs.len(), usable.cpus.len() * memory_nodes.len());
+            let pair = format!("memory of node {memory_node} on the CPUs of node {cpu_node}");
+            report(&pair, pairs.len(), usable.cpus.len() * memory_nodes.len());
             pairs.push(speed::measure(*cpu_node, cpus, memory_node, how)?);
         }
     }
@@ -101,6 +108,12 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
     })
 }
 
+/// The size of what is read and written: much larger than the caches of any node, unless it is given.
+fn bytes(roots: &Roots, usable: &speed::Usable, args: &BenchArgs) -> u64 {
+    let caches = usable.cpus.iter().map(|(_, cpus)| speed::cache_bytes(roots, cpus)).max();
+    args.size.unwrap_or_else(|| LEAST.max(CACHES * caches.unwrap_or_default()))
+}
+
 /// The reason why the memory of a node is not measured. It must not exceed the free memory: the kernel would end
 /// processes.
 fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
@@ -117,28 +130,30 @@ fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
     }
 }
 
-fn report(cpu_node: NodeId, memory_node: NodeId, done: usize, all: usize) {
+/// Reports what is measured next, in a terminal.
+fn report(what: &str, done: usize, all: usize) {
     if stderr().is_terminal() {
-        complain(&format!(
-            "{} of {all}: memory of node {memory_node} on the CPUs of node {cpu_node}",
-            done + 1
-        ));
+        complain(&format!("{} of {all}: {what}", done + 1));
     }
 }
 
 fn documents(pairs: Vec<Pair>, topology: &Topology) -> Vec<PairDoc> {
     let firmware = &topology.speeds().firmware;
     let document = |pair: Pair| {
-        let Pair { cpu_node, memory_node, latency_ns, bandwidth } = pair;
+        let Pair { cpu_node, memory_node, latency_ns, read_bandwidth, write_bandwidth } = pair;
         let by_firmware = firmware.get(&(cpu_node, memory_node)).copied().unwrap_or_default();
         PairDoc {
             cpu_node: cpu_node.0,
             memory_node: memory_node.0,
             distance: topology.distance(cpu_node, memory_node),
             latency_ns: (latency_ns * 10.0).round() / 10.0,
-            bandwidth_bytes_per_second: bandwidth as u64,
+            bandwidth_bytes_per_second: read_bandwidth as u64,
+            write_bandwidth_bytes_per_second: write_bandwidth as u64,
             firmware_latency_ns: by_firmware.latency_ps.map(|latency_ps| latency_ps / 1000),
-            firmware_bandwidth_bytes_per_second: by_firmware.bandwidth,
+            firmware_write_latency_ns: by_firmware.write_latency_ps.map(|ps| ps / 1000),
+            firmware_bandwidth_bytes_per_second: by_firmware.bandwidth(),
+            firmware_read_bandwidth_bytes_per_second: by_firmware.read_bandwidth,
+            firmware_write_bandwidth_bytes_per_second: by_firmware.write_bandwidth,
         }
     };
     pairs.into_iter().map(document).collect()

@@ -1,4 +1,4 @@
-//! Latency and bandwidth of each node's memory on the CPUs of each node.
+//! Latency and bandwidth of each node's memory, and of files on persistent memory, on the CPUs of each node.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +30,15 @@ pub struct PairDoc {
     pub latency_ns: f64,
     /// Bytes that all CPUs of the node read together.
     pub bandwidth_bytes_per_second: u64,
-    /// The same by the firmware's table (ACPI HMAT); null where it has no value.
+    /// Bytes that they write.
+    pub write_bandwidth_bytes_per_second: u64,
+    /// The same by the firmware's table (ACPI HMAT); null where it has no value. Latency of a load, and of a store.
     pub firmware_latency_ns: Option<u64>,
+    pub firmware_write_latency_ns: Option<u64>,
+    /// The smaller of the bandwidths of reads and writes.
     pub firmware_bandwidth_bytes_per_second: Option<u64>,
+    pub firmware_read_bandwidth_bytes_per_second: Option<u64>,
+    pub firmware_write_bandwidth_bytes_per_second: Option<u64>,
 }
 
 impl PairDoc {
@@ -81,6 +87,44 @@ pub struct PlacementRunDoc {
     /// Pages that balancing has moved on the whole host meanwhile (numa_pages_migrated); null if the kernel does not
     /// count them.
     pub host_moved_pages: Option<u64>,
+}
+
+/// The document of `bench storage`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StorageBenchDoc {
+    pub host: String,
+    /// When it was measured.
+    pub time: String,
+    /// Where the file was.
+    pub directory: String,
+    /// Type of the file system, for example `ext4`.
+    pub file_system: String,
+    /// The node that the storage is attached to; null if it is not known.
+    pub storage_node: Option<u32>,
+    /// Whether writes were persistent without a system call (MAP_SYNC); else each took an msync(2).
+    pub map_sync: bool,
+    pub file_bytes: u64,
+    /// Bytes of an operation.
+    pub block_bytes: u64,
+    /// Time for which each run was measured, once for latency and once for bandwidth.
+    pub seconds: f64,
+    pub runs: Vec<StorageRunDoc>,
+}
+
+/// One operation in one order on the CPUs of a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StorageRunDoc {
+    pub cpu_node: u32,
+    /// `sequential` or `random`.
+    pub pattern: String,
+    /// `read` or `write`.
+    pub operation: String,
+    /// Of all CPUs of the node together.
+    pub bandwidth_bytes_per_second: u64,
+    pub operations_per_second: u64,
+    /// Time of an operation on one CPU: the median.
+    pub latency_ns: f64,
+    pub latency_p99_ns: f64,
 }
 
 /// A node that is not measured.

@@ -37,9 +37,15 @@ pub fn kept(document: &BenchDoc, view: View) -> String {
 fn pairs(document: &BenchDoc, view: View) -> String {
     let with_firmware = view.wide || document.pairs.iter().any(PairDoc::has_firmware);
     let mut table = Table::new().numbers("CPUS OF NODE").numbers("MEMORY OF NODE");
-    table = table.numbers("DISTANCE").numbers("LATENCY").numbers("RATIO").numbers("BANDWIDTH");
+    table = table
+        .numbers("DISTANCE")
+        .numbers("LATENCY")
+        .numbers("RATIO")
+        .numbers("READ")
+        .numbers("WRITE");
     if with_firmware {
-        table = table.numbers("FIRMWARE LATENCY").numbers("FIRMWARE BANDWIDTH");
+        table = table.numbers("FIRMWARE LATENCY").numbers("FIRMWARE READ");
+        table = table.numbers("FIRMWARE WRITE");
     }
     let own = |pair: &PairDoc| {
         let of = |of: &&PairDoc| (of.cpu_node, of.memory_node) == (pair.cpu_node, pair.cpu_node);
@@ -55,10 +61,12 @@ fn pairs(document: &BenchDoc, view: View) -> String {
             format!("{:.1} ns", pair.latency_ns),
             dash(own(pair).map(|own| format!("{:.2}", pair.latency_ns / own))),
             rate(pair.bandwidth_bytes_per_second),
+            rate(pair.write_bandwidth_bytes_per_second),
         ];
         if with_firmware {
             row.push(dash(pair.firmware_latency_ns.map(|latency_ns| format!("{latency_ns} ns"))));
-            row.push(dash(pair.firmware_bandwidth_bytes_per_second.map(rate)));
+            row.push(dash(pair.firmware_read_bandwidth_bytes_per_second.map(rate)));
+            row.push(dash(pair.firmware_write_bandwidth_bytes_per_second.map(rate)));
         }
         table.row(row);
     }
@@ -78,8 +86,12 @@ mod tests {
             distance: if cpu_node == memory_node { 10 } else { 21 },
             latency_ns,
             bandwidth_bytes_per_second: 12 << 30,
+            write_bandwidth_bytes_per_second: 5 << 30,
             firmware_latency_ns: firmware,
-            firmware_bandwidth_bytes_per_second: None,
+            firmware_write_latency_ns: None,
+            firmware_bandwidth_bytes_per_second: firmware.map(|_| 4 << 30),
+            firmware_read_bandwidth_bytes_per_second: firmware.map(|_| 11 << 30),
+            firmware_write_bandwidth_bytes_per_second: firmware.map(|_| 4 << 30),
         };
         BenchDoc {
             host: "db1".into(),

@@ -129,7 +129,7 @@ fn by_table(
 fn bandwidths(table: &SpeedTable) -> BTreeMap<NodeId, u64> {
     let mut most = BTreeMap::new();
     for (&(_, memory), speed) in table {
-        if let Some(bandwidth) = speed.bandwidth.filter(|&bandwidth| bandwidth > 0) {
+        if let Some(bandwidth) = speed.bandwidth().filter(|&bandwidth| bandwidth > 0) {
             let best: &mut u64 = most.entry(memory).or_default();
             *best = bandwidth.max(*best);
         }
@@ -163,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn table(bandwidths: &[(u32, u32, u64)]) -> SpeedTable {
-        let speed = |gib: u64| Speed { latency_ps: None, bandwidth: Some(gib << 30) };
+        let speed = |gib: u64| Speed { read_bandwidth: Some(gib << 30), ..Speed::default() };
         bandwidths
             .iter()
             .map(|&(cpus, memory, gib)| ((NodeId(cpus), NodeId(memory)), speed(gib)))

@@ -40,7 +40,7 @@ fn tiers(topology: &Topology) -> Vec<(u32, Option<u32>, &'static str)> {
 }
 
 fn speed(latency_ps: u64, bandwidth: u64) -> Speed {
-    Speed { latency_ps: Some(latency_ps), bandwidth: Some(bandwidth) }
+    Speed { latency_ps: Some(latency_ps), read_bandwidth: Some(bandwidth), ..Speed::default() }
 }
 
 fn firmware(topology: Topology, other: Speed) -> Topology {

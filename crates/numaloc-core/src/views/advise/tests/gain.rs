@@ -42,7 +42,7 @@ fn who_gets_other_cpus_gains_from_memory_that_stays_as_well() {
 #[test]
 fn what_was_measured_counts_more_than_distances() {
     let mut look = sockets(2).with(process(1, "0-7", &[(0, 4.0)], &[(1, 2000)]));
-    let speed = |ns: u64| Speed { latency_ps: Some(1000 * ns), bandwidth: None };
+    let speed = |ns: u64| Speed { latency_ps: Some(1000 * ns), ..Speed::default() };
     let pair = |memory: u32, ns| ((NodeId(0), NodeId(memory)), speed(ns));
     let measured = [pair(0, 100), pair(1, 125)].into();
     look.topology = look.topology.with_speeds(Speeds { measured, ..Speeds::default() });
