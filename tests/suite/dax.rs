@@ -3,6 +3,8 @@
 
 mod kmem;
 
+mod measured;
+
 use crate::{
     advise::{advise, assert_silent, cpus, follow, only},
     app::{App, Layout},

@@ -100,8 +100,20 @@ fn the_firmware_says_what_memory_costs() {
     let nodes = |pair: &Value| (pair["cpu_node"].as_u64(), pair["memory_node"].as_u64());
     assert_eq!(pairs.len(), 6, "the third node has no CPUs: {document}");
     let far = pairs.iter().find(|pair| nodes(pair) == (Some(0), Some(2))).expect("measured");
-    assert_eq!(far["firmware_latency_ns"], 300, "{document}");
-    assert_eq!(far["firmware_bandwidth_bytes_per_second"], 2000u64 << 20, "{document}");
+    for (field, expected) in [
+        ("firmware_latency_ns", 300),
+        ("firmware_write_latency_ns", 500),
+        ("firmware_read_bandwidth_bytes_per_second", 2000 << 20),
+        ("firmware_write_bandwidth_bytes_per_second", 800 << 20),
+        ("firmware_bandwidth_bytes_per_second", 800u64 << 20),
+    ] {
+        assert_eq!(far[field], expected, "{field}: {document}");
+    }
+    for pair in pairs {
+        for field in ["bandwidth_bytes_per_second", "write_bandwidth_bytes_per_second"] {
+            assert!(pair[field].as_u64().is_some_and(|rate| rate > 0), "{field}: {pair}");
+        }
+    }
 }
 
 /// Linux 6.1 has all nodes in one tier; there the firmware's table decides.
