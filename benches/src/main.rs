@@ -31,6 +31,7 @@ mod spreading;
 mod stall;
 mod subject;
 mod throughput;
+mod tiers;
 mod watched;
 mod watching;
 mod writing;
@@ -79,6 +80,8 @@ enum Bench {
     Neighbour(neighbour::Args),
     /// Watching how memory is used, against leaving it alone. Needs root and a kernel with DAMON.
     Watched(watched::Args),
+    /// Memory on two tiers by its use, against DAMON's schemes and the kernel's demotion. Needs root, and a node without CPUs.
+    Tiers(tiers::Args),
     /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
     Scale(scale::Args),
     /// Records page maps of processes for the benchmark `scale`: JSON, without names and addresses. Needs root.
@@ -117,6 +120,12 @@ enum Bench {
     /// Like `hold`, with one thread that maps and unmaps memory.
     #[command(hide = true)]
     Map(hold::Args),
+    /// Like `hold`, with one thread that writes to one of several parts of the memory.
+    #[command(hide = true)]
+    Roles(hold::Args),
+    /// Like `hold`, with memory that is locked.
+    #[command(hide = true)]
+    Locked(hold::Args),
     /// Like `hold`, but awake for a moment each millisecond.
     #[command(hide = true)]
     Tick(hold::Args),
@@ -156,6 +165,7 @@ fn main() -> Result<()> {
         Bench::Spread(args) => spreading::run(&args),
         Bench::Neighbour(args) => neighbour::run(&args),
         Bench::Watched(args) => watched::run(&args),
+        Bench::Tiers(args) => tiers::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Record(args) => scale::record::run(&args),
         Bench::HalfWay(args) => half_way::run(&args),
@@ -170,6 +180,8 @@ fn main() -> Result<()> {
         Bench::Busy(args) => stall::busy::run(&args),
         Bench::Quarter(args) => watched::quarter(&args),
         Bench::Map(args) => stall::busy::map(&args),
+        Bench::Roles(args) => tiers::roles(&args),
+        Bench::Locked(args) => tiers::locked(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),
         Bench::SpreadItself(args) => spreading::spread(&args),

@@ -3,11 +3,13 @@
 mod boots;
 mod goals;
 mod markdown;
+mod over_time;
 mod plot;
 
 use crate::{figure::Figure, subject::base};
 use anyhow::{Context, Result, ensure};
 use boots::{BootRatio, merged};
+pub use over_time::OVER_TIME;
 use serde::Serialize;
 use std::{
     fs,
@@ -48,7 +50,8 @@ pub fn run(args: &Args) -> Result<()> {
     ensure!(!figures.is_empty(), "no figures in {}/*.log", args.directory.display());
     let goals = goals::judge(&figures);
     let rows = compare(&figures);
-    let plots = plot::all(&rows, &args.directory)?;
+    let mut plots = plot::all(&rows, &args.directory)?;
+    plots.extend(over_time::all(&rows, &args.directory)?);
     let write = |name: &str, text: String| {
         let path = args.directory.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())

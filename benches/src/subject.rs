@@ -35,6 +35,15 @@ pub const ONE: &str = "one process of them";
 /// A subject of `families`.
 pub const ADDED: &str = "what the shared memory adds";
 
+/// A subject of `tiers`: the command under measurement.
+pub const OURS_TIERS: &str = "numalocctl --tiers";
+/// A subject of `tiers`: DAMON's schemes for both directions.
+pub const DAMOS_TIERS: &str = "DAMOS migrate_hot and migrate_cold";
+/// A subject of `tiers`: demotion under pressure, and kernel.numa_balancing=2.
+pub const BY_KERNEL: &str = "kernel, demotion and promotion";
+/// A subject of `tiers`: the bytes that are on the wrong node, less the allowance.
+pub const LEAST_MOVED: &str = "least possible";
+
 /// The subject that a figure is compared with.
 pub fn base(figure: &Figure) -> Option<&'static str> {
     match (figure.bench.as_str(), figure.case.as_str()) {
@@ -49,6 +58,9 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("little", _) => Some(LEAST),
         ("spread", _) if figure.metric == "99% in place" => Some(DAMOS_DESTS),
         ("spread", _) => Some(ITSELF),
+        ("tiers", _) if figure.metric == "moved" && figure.case.ends_with("is below") => {
+            Some(LEAST_MOVED)
+        }
         ("half_way", _) => Some("address order"),
         _ => None,
     }

@@ -148,6 +148,11 @@ const GOALS: &[Goal] = &[
         against: Some(subject::DAMOS_DESTS),
         bound: AtMost(1.0),
     },
+    // Whatever a run reports as moved is on another node by the page maps, and the other way round.
+    Goal { bound: AtLeast(1.0), ..TIERS_ACCOUNT },
+    TIERS_ACCOUNT,
+    tiers_moved(subject::LEAST_MOVED, 1.3),
+    tiers_moved(subject::BY_KERNEL, 0.5),
     scan(&["4 KiB pages"], 1.2),
     scan(&["THP"], 0.1),
     family(&["200 processes, 256 MiB shared"], 3.0),
@@ -206,6 +211,22 @@ const WATCHED: &[&str] = &["4 targets of 256 MiB"];
 const fn watched(metric: &'static str, against: Option<&'static str>, bound: Bound) -> Goal {
     let (bench, cases, subject) = ("watched", WATCHED, "watched");
     Goal { kernels: LATER, bench, cases, subject, metric, against, bound }
+}
+
+const TIERS_ACCOUNT: Goal = Goal {
+    kernels: LATER,
+    bench: "tiers",
+    cases: &["256 MiB, fast node nearly full"],
+    subject: subject::OURS_TIERS,
+    metric: "reported of moved",
+    against: None,
+    bound: AtMost(1.0),
+};
+
+const fn tiers_moved(against: &'static str, most: f64) -> Goal {
+    let (cases, subject) = (&["256 MiB, until idle memory is below"], subject::OURS_TIERS);
+    let (kernels, bench, metric, bound) = (LATER, "tiers", "moved", AtMost(most));
+    Goal { kernels, bench, cases, subject, metric, against: Some(against), bound }
 }
 
 const fn scan(cases: &'static [&'static str], most: f64) -> Goal {

@@ -5,6 +5,7 @@ use super::{
     boots::BootRatio,
     distinct,
     goals::{Bound, GoalResult},
+    over_time::OVER_TIME,
     plot::Plot,
 };
 use crate::print::with_spread;
@@ -31,8 +32,11 @@ pub fn report(machine: &str, rows: &[Row], goals: &[GoalResult], plots: &[Plot])
             let _ = writeln!(text, "\n![{}]({})", plot.title, plot.file);
         }
         for case in distinct(rows.iter().map(|row| &row.figure.case)) {
-            let rows: Vec<_> = rows.iter().filter(|row| row.figure.case == case).copied().collect();
-            text += &table_of_case(case, &rows);
+            let is_in = |row: &&&Row| row.figure.case == case && row.figure.metric != OVER_TIME;
+            let rows: Vec<_> = rows.iter().filter(is_in).copied().collect();
+            if !rows.is_empty() {
+                text += &table_of_case(case, &rows);
+            }
         }
     }
     text

@@ -12,7 +12,7 @@ use std::path::Path;
 
 #[derive(Debug)]
 pub struct Plot {
-    pub bench: &'static str,
+    pub bench: String,
     pub title: String,
     /// Its name in the directory of the report.
     pub file: String,
@@ -38,7 +38,7 @@ const PLOTTED: &[(&str, &str)] = &[
 ];
 
 /// Layout of a plot, in pixels.
-const WIDTH: u32 = 960;
+pub(super) const WIDTH: u32 = 960;
 const LABELS: u32 = 230;
 const LINE: u32 = 26;
 const FRAME: u32 = 70;
@@ -60,7 +60,7 @@ pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
         let title = format!("{bench}: {metric}, {unit}");
         draw(&rows, &title, &directory.join(&file))
             .map_err(|error| anyhow!("drawing {file}: {error}"))?;
-        plots.push(Plot { bench, title, file });
+        plots.push(Plot { bench: bench.into(), title, file });
     }
     Ok(plots)
 }
