@@ -67,7 +67,7 @@ pub(crate) struct ExtentPages {
 
 /// What a thread takes at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum ScanPiece {
     /// A range of the extent with this index, in bytes from its start.
     Range(usize, Range<u64>),
     /// The whole of the extents with these indexes, whose page maps are read in one go.
@@ -75,14 +75,17 @@ enum Piece {
 }
 
 /// Cuts extents into pieces, except those that `is_known`. Ranges end at multiples of the huge page size in the first mapping.
-fn pieces(parts: &[Part], is_known: impl Fn(usize) -> bool + Clone) -> impl Iterator<Item = Piece> {
+fn pieces(
+    parts: &[Part],
+    is_known: impl Fn(usize) -> bool + Clone,
+) -> impl Iterator<Item = ScanPiece> {
     let groups = neighbours::groups(parts, is_known.clone());
     let looked_at = groups.filter(move |group| !is_known(group.start));
     looked_at.flat_map(|group| {
         let index = group.start;
-        let together = (group.len() > 1).then_some(Piece::Neighbours(group));
+        let together = (group.len() > 1).then_some(ScanPiece::Neighbours(group));
         let alone = together.is_none().then(|| ranges(&parts[index]));
-        let alone = alone.into_iter().flatten().map(move |range| Piece::Range(index, range));
+        let alone = alone.into_iter().flatten().map(move |range| ScanPiece::Range(index, range));
         together.into_iter().chain(alone)
     })
 }
@@ -144,7 +147,7 @@ pub(crate) fn find(
                 return Err(Error::Stopped);
             }
             match piece {
-                Piece::Range(index, range) => {
+                ScanPiece::Range(index, range) => {
                     let unseen = unseen.get(&index);
                     if unseen.is_some_and(|unseen| unseen.load(Relaxed) == 0) {
                         continue;
@@ -157,7 +160,7 @@ pub(crate) fn find(
                     let less = |unseen: u64| Some(unseen.saturating_sub(seen));
                     unseen.map(|unseen| unseen.fetch_update(Relaxed, Relaxed, less));
                 }
-                Piece::Neighbours(group) => {
+                ScanPiece::Neighbours(group) => {
                     let some = &parts[group.clone()];
                     let space = &spaces[some[0].extent.mappings[0].process];
                     looker.scanner.read_ahead(space, neighbours::span(some))?;
@@ -426,14 +429,14 @@ mod tests {
         }
         assert_eq!(pieces(&parts, |_| false).count(), 1 + 1 + 5);
         let known = |index| index == 2;
-        let rest = [Piece::Range(0, 0..4096), Piece::Range(1, 0..PIECE)];
+        let rest = [ScanPiece::Range(0, 0..4096), ScanPiece::Range(1, 0..PIECE)];
         assert_eq!(pieces(&parts, known).collect::<Vec<_>>(), rest);
     }
 
     #[test]
     fn neighbours_are_one_piece() {
         let parts = [part(0, 4096), part(8192, 4096), part(HUGE, PIECE)];
-        let all = [Piece::Neighbours(0..2), Piece::Range(2, 0..PIECE)];
+        let all = [ScanPiece::Neighbours(0..2), ScanPiece::Range(2, 0..PIECE)];
         assert_eq!(pieces(&parts, |_| false).collect::<Vec<_>>(), all);
     }
 
