@@ -74,7 +74,7 @@ pub enum Operation {
 
 /// The order in which blocks of a file are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum AccessPattern {
     /// By offset.
     Sequential,
     /// By chance.
@@ -94,7 +94,7 @@ impl Operation {
     }
 }
 
-impl Pattern {
+impl AccessPattern {
     /// Each pattern.
     pub const ALL: [Self; 2] = [Self::Sequential, Self::Random];
 
@@ -113,7 +113,7 @@ pub struct FileSpeed {
     /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// The order of the blocks.
-    pub pattern: Pattern,
+    pub pattern: AccessPattern,
     /// What is done to each.
     pub operation: Operation,
     /// Bandwidth of all CPUs of the node together, in bytes a second.
@@ -127,7 +127,7 @@ pub struct FileSpeed {
 /// Indices below a number, without an end.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    pattern: Pattern,
+    pattern: AccessPattern,
     count: usize,
     at: usize,
     random: u64,
@@ -135,7 +135,7 @@ pub struct Walk {
 
 impl Walk {
     /// The indices of `count` things, at least one, in this order.
-    pub fn new(pattern: Pattern, count: usize, seed: u64) -> Self {
+    pub fn new(pattern: AccessPattern, count: usize, seed: u64) -> Self {
         Self { pattern, count: count.max(1), at: 0, random: seed | 1 }
     }
 }
@@ -147,8 +147,8 @@ impl Iterator for Walk {
         let at = self.at;
         self.random = following(self.random);
         self.at = match self.pattern {
-            Pattern::Sequential => (at + 1) % self.count,
-            Pattern::Random => number::index(self.random % self.count as u64),
+            AccessPattern::Sequential => (at + 1) % self.count,
+            AccessPattern::Random => number::index(self.random % self.count as u64),
         };
         Some(at)
     }
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn a_walk_takes_blocks_in_order_or_by_chance() {
         let first = |pattern, count| Walk::new(pattern, count, 7).take(6).collect::<Vec<_>>();
-        assert_eq!(first(Pattern::Sequential, 4), [0, 1, 2, 3, 0, 1]);
-        assert_eq!(first(Pattern::Random, 0), [0; 6], "there is always one");
+        assert_eq!(first(AccessPattern::Sequential, 4), [0, 1, 2, 3, 0, 1]);
+        assert_eq!(first(AccessPattern::Random, 0), [0; 6], "there is always one");
         let mut seen = [0; 16];
-        Walk::new(Pattern::Random, 16, 7).take(1600).for_each(|index| seen[index] += 1);
+        Walk::new(AccessPattern::Random, 16, 7).take(1600).for_each(|index| seen[index] += 1);
         assert!(seen.iter().all(|&times| (50..200).contains(&times)), "{seen:?}");
-        assert_ne!(first(Pattern::Random, 100), first(Pattern::Sequential, 100));
+        assert_ne!(first(AccessPattern::Random, 100), first(AccessPattern::Sequential, 100));
     }
 }

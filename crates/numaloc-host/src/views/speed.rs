@@ -8,7 +8,7 @@ use nix::{
 };
 use numaloc_core::{
     CpuId, CpuSet, NodeId, NodeSet, Topology,
-    speed::{BLOCK, Operation, Pair, Pattern, Walk, chain, follow, median},
+    speed::{AccessPattern, BLOCK, Operation, Pair, Walk, chain, follow, median},
 };
 use numaloc_sys::{Scratch, ScratchPages};
 use std::{
@@ -160,7 +160,13 @@ fn bandwidth(
         }
         Ok(size_of_val(piece))
     };
-    rate(words, cpus, each, |part| Walk::new(Pattern::Sequential, part.div_ceil(PIECE), 1), one)
+    rate(
+        words,
+        cpus,
+        each,
+        |part| Walk::new(AccessPattern::Sequential, part.div_ceil(PIECE), 1),
+        one,
+    )
 }
 
 /// Bytes a second of these CPUs together: each does `one` step after another to a part of the words of its own. A walk is made for each part by its

@@ -14,7 +14,7 @@ use nix::{
 };
 use numaloc_core::{
     CpuSet, NodeId,
-    speed::{BLOCK, FileSpeed, Operation, Pattern, Walk, median, quantile},
+    speed::{AccessPattern, BLOCK, FileSpeed, Operation, Walk, median, quantile},
 };
 use numaloc_sys::{StorageFile, is_dax, store_through, write_back};
 use std::{
@@ -119,7 +119,7 @@ impl OwnStorage {
         &mut self,
         cpu_node: NodeId,
         cpus: &CpuSet,
-        (pattern, operation): (Pattern, Operation),
+        (pattern, operation): (AccessPattern, Operation),
         each: Duration,
     ) -> Result<FileSpeed, Error> {
         let failed = failed(&self.directory, "a trial");
@@ -193,7 +193,7 @@ impl Step {
 fn times(
     words: &mut [u64],
     cpus: &CpuSet,
-    pattern: Pattern,
+    pattern: AccessPattern,
     step: Step,
     each: Duration,
 ) -> io::Result<Vec<f64>> {
@@ -232,7 +232,7 @@ mod tests {
         let cpus = read::cpus_allowed(&Roots::default()).expect("of this process");
         let mut storage = storage(1 << 20);
         assert!(!storage.is_synchronous());
-        for pattern in Pattern::ALL {
+        for pattern in AccessPattern::ALL {
             for operation in Operation::ALL {
                 let each = Duration::from_millis(5);
                 let what = (pattern, operation);
@@ -249,7 +249,7 @@ mod tests {
     fn reads_change_nothing_and_writes_are_in_the_block() {
         let mut storage = storage(4 * BLOCK as u64);
         let before = storage.file.words_mut().to_vec();
-        let mut walk = Walk::new(Pattern::Sequential, 4, 1);
+        let mut walk = Walk::new(AccessPattern::Sequential, 4, 1);
         let mut step = Step { operation: Operation::Read, is_synchronous: true };
         step.take(storage.file.words_mut(), &mut walk).expect("it is read");
         assert_eq!(storage.file.words_mut(), before);

@@ -7,7 +7,7 @@ use crate::{
     exit::Failure,
 };
 use numaloc_api::timestamp;
-use numaloc_core::speed::{BLOCK, FileSpeed, Operation, Pattern};
+use numaloc_core::speed::{AccessPattern, BLOCK, FileSpeed, Operation};
 use numaloc_host::{OwnStorage, Roots, check_page_size, read, speed, topology};
 use std::{path::Path, time::SystemTime};
 
@@ -26,7 +26,7 @@ pub fn measured(
     let bytes = super::bytes(roots, &usable, args) / BLOCK as u64 * BLOCK as u64;
     let each = args.seconds.unwrap_or(super::SECONDS);
     let mut storage = OwnStorage::new(roots, directory, bytes)?;
-    let whats = Pattern::ALL
+    let whats = AccessPattern::ALL
         .iter()
         .flat_map(|&pattern| Operation::ALL.map(|operation| (pattern, operation)));
     let whats: Vec<_> = whats.collect();
@@ -79,7 +79,7 @@ mod tests {
     fn operations_are_of_a_block_each() {
         let run = document(FileSpeed {
             cpu_node: NodeId(2),
-            pattern: Pattern::Random,
+            pattern: AccessPattern::Random,
             operation: Operation::Write,
             bandwidth: 40_960_000.7,
             latency_ns: 812.34,
