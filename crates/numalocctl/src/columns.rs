@@ -4,7 +4,7 @@ mod node;
 mod value;
 
 use crate::doc::TopRowDoc;
-pub use node::{NODE_COLUMNS, NodeColumn};
+pub use node::{NodeColumn, node_columns};
 use numaloc_core::PAGE;
 use std::str::FromStr;
 pub use value::Value;
@@ -37,6 +37,10 @@ pub enum Column {
     Moved,
     /// Bytes moved by the kernel's NUMA balancing.
     Balanced,
+    /// Memory traffic, of a workload with a monitoring group of its own.
+    Traffic,
+    /// The remote part of that traffic.
+    RemoteTraffic,
     /// CPU time in percent of one CPU.
     Cpu,
     /// The migration that works on it, and what holds that back.
@@ -142,6 +146,14 @@ static DESCRIPTIONS: [Description; Column::ALL.len()] = [
         Value::Bytes(row.kernel_migrated_pages.map(|pages| pages.saturating_mul(PAGE)))
     })
     .optional(),
+    described(Column::Traffic, ["TRAFFIC", "bytes/s to and from memory"], (14, 7), |row| {
+        Value::Bytes(row.traffic_bytes_per_second)
+    })
+    .optional(),
+    described(Column::RemoteTraffic, ["RTRAF", "of this, remote memory"], (14, 5), |row| {
+        Value::Bytes(row.remote_traffic_bytes_per_second)
+    })
+    .optional(),
     described(Column::Cpu, ["CPU%", "CPU time, percent of one CPU"], (6, 5), |row| {
         Value::Percent(row.cpu_percent)
     }),
@@ -163,7 +175,7 @@ const _: () = {
 
 impl Column {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Pid,
         Self::Name,
         Self::Home,
@@ -178,6 +190,8 @@ impl Column {
         Self::Nodes,
         Self::Moved,
         Self::Balanced,
+        Self::Traffic,
+        Self::RemoteTraffic,
         Self::Cpu,
         Self::Job,
     ];

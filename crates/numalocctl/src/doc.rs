@@ -26,7 +26,9 @@ pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use map::MapDoc;
 pub use parts::NodeBytes;
 pub use relieve::RelieveDoc;
-pub use top::{DetailDoc, MappingDoc, ThreadDoc, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
+pub use top::{
+    DetailDoc, MappingDoc, ThreadDoc, TopDoc, TopNodeDoc, TopRowDoc, TopSource, TrafficDoc,
+};
 
 use serde::Serialize;
 

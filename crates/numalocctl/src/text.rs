@@ -70,6 +70,6 @@ pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules
 pub use status::status;
 pub use storage_bench::storage_bench;
 pub use target::target;
-pub use top::{csv, missing, question, top};
+pub use top::{csv, missing, question, top, traffic};
 pub use topology::topology;
 pub use workloads::{removed, renewed, replaced, workload, workload_line, workloads};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::v1;
 use numaloc_core::{
-    Identity, NodeId, NodeSet,
+    Identity, NodeId, NodeSet, NodeTraffic, Traffic,
     live::{
         Detail, GroupNow, LiveShares, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
         WorkloadNow,
@@ -81,7 +81,24 @@ impl From<SnapshotView<'_>> for v1::LiveView {
             up_time: Some(duration(up)),
             read_time: Some(timestamp(time)),
             flows: flows(moved),
+            traffic: snapshot.traffic.map(Into::into),
         }
+    }
+}
+
+impl From<Traffic> for v1::MemoryTraffic {
+    fn from(traffic: Traffic) -> Self {
+        Self {
+            local_bytes_per_second: int(traffic.local_bytes_per_second),
+            remote_bytes_per_second: int(traffic.remote_bytes_per_second),
+        }
+    }
+}
+
+impl From<NodeTraffic> for v1::NodeTraffic {
+    fn from(traffic: NodeTraffic) -> Self {
+        let NodeTraffic { bytes_per_second, is_whole } = traffic;
+        Self { bytes_per_second: int(bytes_per_second), is_lower_bound: !is_whole }
     }
 }
 
@@ -145,6 +162,7 @@ fn node(node: &NodeNow) -> v1::LiveNode {
         memory_tier: node.tier.map(index),
         kind: node.kind.map_or(0, |kind| v1::NodeKind::from(kind).into()),
         is_lower_tier: node.is_lower_tier,
+        traffic: node.traffic.map(Into::into),
     }
 }
 
@@ -176,6 +194,7 @@ fn group(
         own_shares: own.and_then(|own| shares(&own.nodes, home, near, lower)),
         kernel_demoted_pages: group.and_then(|group| group.kernel_demoted_pages).map(int),
         kernel_promoted_pages: group.and_then(|group| group.kernel_promoted_pages).map(int),
+        traffic: group.and_then(|group| group.traffic).map(Into::into),
     }
 }
 
@@ -347,6 +366,37 @@ mod tests {
         assert!(pids.is_sorted() && pids.last() == Some(&40_000), "{:?}", pids.last());
         assert_eq!(view.left_out_count as usize, 40_000 - pids.len());
         assert_eq!(view.groups.len(), pids.len());
+    }
+
+    #[test]
+    fn traffic_is_there_where_it_is_counted() {
+        let traffic = Traffic { local_bytes_per_second: 5, remote_bytes_per_second: 7 };
+        let node = |traffic| NodeNow {
+            id: NodeId(8),
+            memory: Default::default(),
+            cpu_percent: None,
+            foreign_per_second: None,
+            traffic,
+            tier: None,
+            kind: None,
+            is_lower_tier: false,
+        };
+        let bound = NodeTraffic { bytes_per_second: 9, is_whole: false };
+        let group = GroupNow { traffic: Some(traffic), ..GroupNow::default() };
+        let snapshot = Snapshot {
+            nodes: vec![node(Some(bound)), node(None)],
+            traffic: Some(traffic),
+            processes: vec![process(3, 30, "/a")],
+            groups: [("/a".to_owned(), group)].into(),
+            ..Snapshot::default()
+        };
+        let told = view(&snapshot, None);
+        let expected = v1::MemoryTraffic { local_bytes_per_second: 5, remote_bytes_per_second: 7 };
+        assert_eq!((told.traffic, told.groups[0].traffic), (Some(expected), Some(expected)));
+        let of_nodes: Vec<_> = told.nodes.iter().map(|node| node.traffic).collect();
+        let bound = v1::NodeTraffic { bytes_per_second: 9, is_lower_bound: true };
+        assert_eq!(of_nodes, [Some(bound), None]);
+        assert_eq!(view(&Snapshot::default(), None).traffic, None);
     }
 
     #[test]

@@ -17,14 +17,15 @@ Examples:
   numalocctl top -b -n 60 -o json                      one line each two seconds
 
 Columns:
-  PID     process id                  LOCAL   memory on home nodes
-  NAME    cgroup, or process          LOCAL%  local memory, in percent
-  HOME    the nodes of its CPUs       AGE     time since that was read
-  MEM     resident memory             NODE    memory by node: NODE0, ...
-  CACHE   page cache, not mapped      MOVED   moved by numaloc
-  REMOTE  memory not on a home node   KERNEL  moved by NUMA balancing
-  NEAR    of this, near to home       CPU%    CPU time, percent of one CPU
-  DEMOTED memory on a lower tier      JOB     migration, what throttles it
+  PID     process id                  LOCAL%  local memory, in percent
+  NAME    cgroup, or process          AGE     time since that was read
+  HOME    the nodes of its CPUs       NODE    memory by node: NODE0, ...
+  MEM     resident memory             MOVED   moved by numaloc
+  CACHE   page cache, not mapped      KERNEL  moved by NUMA balancing
+  REMOTE  memory not on a home node   TRAFFIC bytes/s to and from memory
+  NEAR    of this, near to home       RTRAF   of this, remote memory
+  DEMOTED memory on a lower tier      CPU%    CPU time, percent of one CPU
+  LOCAL   memory on home nodes        JOB     migration, what throttles it
 Names of esxtop are accepted as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
 
 #[derive(Clone, Debug, Args)]

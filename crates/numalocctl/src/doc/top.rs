@@ -22,6 +22,8 @@ pub struct TopDoc {
     /// Whether the daemon or this program has scanned.
     pub source: TopSource,
     pub nodes: Vec<TopNodeDoc>,
+    /// Memory traffic of the CPUs of the host; null where nothing counts it.
+    pub traffic: Option<TrafficDoc>,
     /// Workloads: cgroups that have processes.
     pub workloads: Vec<TopRowDoc>,
     /// Processes that have memory, in the order of the sort column.
@@ -60,7 +62,7 @@ impl TopSource {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TopNodeDoc {
     pub node: u32,
     pub total_bytes: u64,
@@ -81,6 +83,33 @@ pub struct TopNodeDoc {
     pub kind: Option<&'static str>,
     /// Whether memory of others there counts as demoted.
     pub is_lower_tier: bool,
+    /// Bytes a second that CPUs read from and write to its memory; null where nothing says it.
+    pub traffic_bytes_per_second: Option<u64>,
+    /// Whether that is a lower bound.
+    pub traffic_is_lower_bound: bool,
+}
+
+/// Memory traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TrafficDoc {
+    /// With memory that is local to the caches that cause it.
+    pub local_bytes_per_second: u64,
+    /// With all other memory.
+    pub remote_bytes_per_second: u64,
+}
+
+impl TrafficDoc {
+    fn new(message: v1::MemoryTraffic) -> Self {
+        Self {
+            local_bytes_per_second: amount(message.local_bytes_per_second),
+            remote_bytes_per_second: amount(message.remote_bytes_per_second),
+        }
+    }
+
+    /// Local and remote traffic.
+    pub fn bytes_per_second(self) -> u64 {
+        self.local_bytes_per_second.saturating_add(self.remote_bytes_per_second)
+    }
 }
 
 /// A workload or a process.
@@ -129,6 +158,10 @@ pub struct TopRowDoc {
     pub kernel_demoted_pages: Option<u64>,
     /// Pages of a workload that the kernel has promoted from a lower tier.
     pub kernel_promoted_pages: Option<u64>,
+    /// Memory traffic of a workload that has a monitoring group of its own, in bytes a second.
+    pub traffic_bytes_per_second: Option<u64>,
+    /// The remote part of this traffic.
+    pub remote_traffic_bytes_per_second: Option<u64>,
     /// The migration that works on it.
     pub job: Option<String>,
     /// The reason why the job is throttled at the moment.
@@ -154,6 +187,7 @@ impl TopDoc {
                 .map(|time| Timestamp { nanos: time.nanos - time.nanos % 1_000_000, ..time }),
             source,
             nodes: view.nodes.iter().map(|each| one(each, &view.flows)).collect(),
+            traffic: view.traffic.map(TrafficDoc::new),
             workloads: workloads.collect(),
             processes: view.processes.iter().map(|each| process(each, view)).collect(),
             unseen_count: count(view.unseen_count),
@@ -206,6 +240,8 @@ fn one(message: &v1::LiveNode, flows: &[v1::Flow]) -> TopNodeDoc {
         tier: message.memory_tier.map(node),
         kind: NodeKind::known(message.kind).flatten().map(NodeKind::name),
         is_lower_tier: message.is_lower_tier,
+        traffic_bytes_per_second: message.traffic.map(|it| amount(it.bytes_per_second)),
+        traffic_is_lower_bound: message.traffic.is_some_and(|it| it.is_lower_bound),
     }
 }
 
@@ -252,6 +288,7 @@ fn process(message: &v1::LiveProcess, view: &v1::LiveView) -> TopRowDoc {
 }
 
 fn workload(message: &v1::LiveGroup, view: &v1::LiveView) -> TopRowDoc {
+    let traffic = message.traffic.map(TrafficDoc::new);
     let mut row = TopRowDoc {
         cgroup: Some(message.cgroup.clone()),
         process_count: count(message.process_count),
@@ -261,6 +298,8 @@ fn workload(message: &v1::LiveGroup, view: &v1::LiveView) -> TopRowDoc {
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
         kernel_demoted_pages: message.kernel_demoted_pages.map(amount),
         kernel_promoted_pages: message.kernel_promoted_pages.map(amount),
+        traffic_bytes_per_second: traffic.map(TrafficDoc::bytes_per_second),
+        remote_traffic_bytes_per_second: traffic.map(|traffic| traffic.remote_bytes_per_second),
         moved_bytes: amount(message.moved_bytes),
         ..TopRowDoc::default()
     };

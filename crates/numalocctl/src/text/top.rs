@@ -5,8 +5,8 @@ use super::{
     table::{Table, csv_line},
 };
 use crate::{
-    columns::{Column, NODE_COLUMNS, slots},
-    doc::{TopDoc, TopRowDoc},
+    columns::{Column, node_columns, slots},
+    doc::{TopDoc, TopRowDoc, TrafficDoc},
     fields,
     output::View,
     units::{percent, size},
@@ -43,12 +43,12 @@ fn node_ids(document: &TopDoc) -> Vec<u32> {
 
 /// The nodes and rows as tables.
 pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: View) -> String {
-    let mut nodes = Table::new();
-    for column in &NODE_COLUMNS {
+    let (mut nodes, columns_of_nodes) = (Table::new(), node_columns(&document.nodes));
+    for column in &columns_of_nodes {
         nodes = nodes.numbers(column.name);
     }
     for node in &document.nodes {
-        nodes.row(NODE_COLUMNS.iter().map(|column| (column.cell)(node)).collect());
+        nodes.row(columns_of_nodes.iter().map(|column| (column.cell)(node)).collect());
     }
     let slots = slots(columns, &node_ids(document));
     let mut table = Table::new();
@@ -67,7 +67,14 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     }
     let time = document.time.map(|time| format!("{}\n", fields::short(time))).unwrap_or_default();
     let none = if rows.is_empty() { "no rows\n" } else { "" };
-    format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
+    let traffic = document.traffic.map(|it| format!("{}\n", traffic(it))).unwrap_or_default();
+    format!("{time}{traffic}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
+}
+
+/// Memory traffic of the host.
+pub fn traffic(traffic: TrafficDoc) -> String {
+    let (all, remote) = (traffic.bytes_per_second(), traffic.remote_bytes_per_second);
+    format!("traffic {}/s, remote {}/s", size(all), size(remote))
 }
 
 /// Missing information, and the reason; empty if there is none.

@@ -7,7 +7,7 @@ mod popup;
 use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
-    columns::{Column, NODE_COLUMNS, NodeColumn, ShownColumn},
+    columns::{Column, NodeColumn, ShownColumn, node_columns},
     doc::{DetailDoc, TopDoc, TopNodeDoc, TopRowDoc},
     fields::short,
     text,
@@ -87,6 +87,7 @@ fn title(state: &TopState, document: &TopDoc, width: usize) -> String {
         time,
         document.source.name().to_owned(),
         format!("by {order}{}", state.sort.column.name()),
+        document.traffic.map(text::traffic).unwrap_or_default(),
         format!("scan {:.1} % CPU", document.cpu_used_percent),
         format!("{} processes", document.processes.len()),
     ];
@@ -112,7 +113,8 @@ fn node_bar(node: &TopNodeDoc, room: usize) -> String {
 /// A line for each node, on a third of the screen at most. Returns the line after them.
 fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     let mut left = usize::from(area.width).saturating_sub(1);
-    let (last, first): (Vec<_>, Vec<_>) = NODE_COLUMNS.iter().partition(|column| column.is_last);
+    let columns = node_columns(&document.nodes).into_iter();
+    let (last, first): (Vec<&NodeColumn>, Vec<_>) = columns.partition(|column| column.is_last);
     let shown = first.into_iter().chain(last).take_while(|column| {
         let fits = left > column.width;
         left = left.saturating_sub(column.width + 1);

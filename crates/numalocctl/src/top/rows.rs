@@ -149,6 +149,8 @@ mod tests {
             kernel_migrated_pages: Some(more << 8),
             kernel_demoted_pages: Some(more << 8),
             kernel_promoted_pages: Some(more << 8),
+            traffic_bytes_per_second: Some(more << 30),
+            remote_traffic_bytes_per_second: Some(more << 20),
             job: Some(format!("jobs/{more}")),
             held_back: None,
         }

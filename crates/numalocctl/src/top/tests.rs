@@ -294,7 +294,7 @@ fn what_is_told_is_whole_and_the_list_stays_where_it_is() {
     // A help that has no room says how much is missing.
     state.popup = Popup::Help;
     let text = lines(&picture(&mut state, 60, 14));
-    assert!(text.contains("0 lines above, 22 below"), "{text}");
+    assert!(text.contains("0 lines above, 25 below"), "{text}");
 }
 
 #[test]

@@ -108,6 +108,9 @@ pub fn live() -> v1::LiveView {
         let (local_bytes, remote_bytes) = (local * MIB, remote * MIB);
         Some(v1::LiveShares { local_bytes, remote_bytes, near_bytes: 0, demoted_bytes: 0 })
     };
+    let traffic = |local_bytes_per_second, remote_bytes_per_second| {
+        Some(v1::MemoryTraffic { local_bytes_per_second, remote_bytes_per_second })
+    };
     let node = |node_id, cpu_percent| v1::LiveNode {
         node_id,
         total_bytes: 1 << 34,
@@ -119,6 +122,7 @@ pub fn live() -> v1::LiveView {
         memory_tier: Some(4),
         kind: v1::NodeKind::Dram.into(),
         is_lower_tier: false,
+        traffic: Some(v1::NodeTraffic { bytes_per_second: 81_000_000_000, is_lower_bound: true }),
     };
     let id = |pid| Some(v1::ProcessId { pid, start_time_ticks: 90_000 });
     let pages = v1::LivePages {
@@ -168,6 +172,7 @@ pub fn live() -> v1::LiveView {
         own_shares: shares(410, 610),
         kernel_demoted_pages: Some(11),
         kernel_promoted_pages: Some(13),
+        traffic: traffic(3_000_000, 2_000_000),
     };
     let job = v1::LiveJob {
         job: "jobs/nri-5".to_owned(),
@@ -215,6 +220,7 @@ pub fn live() -> v1::LiveView {
         read_time: at(0),
         jobs: vec![job],
         flows: vec![v1::Flow { from_node_id: 2, to_node_id: 0, bytes: 300 * MIB }],
+        traffic: traffic(80_400_000_000, 1_200_000_000),
     }
 }
 

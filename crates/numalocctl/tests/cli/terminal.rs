@@ -328,6 +328,14 @@ fn the_daemon_looks_where_one_is_reached() {
     let node = &document["nodes"][0];
     assert_eq!(node["reclaimable_bytes"], 2_u64 << 30, "{node}");
     assert_eq!(node["tier"], 4, "{node}");
+    let bound = (&node["traffic_bytes_per_second"], &node["traffic_is_lower_bound"]);
+    assert_eq!(bound, (&81_000_000_000_u64.into(), &true.into()), "{node}");
+    let traffic = &document["traffic"];
+    assert_eq!(traffic["local_bytes_per_second"], 80_400_000_000_u64, "{traffic}");
+    assert_eq!(traffic["remote_bytes_per_second"], 1_200_000_000_u64, "{traffic}");
+    let workload = &document["workloads"][0];
+    assert_eq!(workload["traffic_bytes_per_second"], 5_000_000, "{workload}");
+    assert_eq!(workload["remote_traffic_bytes_per_second"], 2_000_000, "{workload}");
     let row = &document["processes"][0];
     assert_eq!(row["pid"], 4711, "{row}");
     assert_eq!(row["cgroup"], "/redis", "{row}");
@@ -343,6 +351,10 @@ fn the_daemon_looks_where_one_is_reached() {
         assert_eq!(document[name], count, "{name}");
     }
     assert_eq!(document["cpu_used_percent"], 1.9);
+    let output = fake.run("top -b -n 1 -d 100ms");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\ntraffic 76.0 GiB/s, remote 1.1 GiB/s\n"), "{text}");
+    assert!(text.contains(" TRAFFIC ") && text.contains(" >75G "), "{text}");
 }
 
 #[test]

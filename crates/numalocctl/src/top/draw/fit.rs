@@ -177,7 +177,7 @@ mod tests {
         let all = headers(&processes, &[0, 1, 252], 299);
         assert_eq!(
             all,
-            "PID NAME HOME MEM CACHE REMOTE NEAR DEMOTED LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
+            "PID NAME HOME MEM CACHE REMOTE NEAR DEMOTED LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL TRAFFIC RTRAF CPU% JOB"
         );
     }
 

@@ -25,13 +25,14 @@ const KEYS: [(&str, &str); 11] = [
 ];
 
 /// Words of the table of nodes, and of a cell.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 8] = [
     ("hid", "AGE of what is not readable"),
     ("CACHE", "page cache dropped first"),
     ("SPILL/S", "pages/s that went elsewhere"),
+    ("TRAFFIC", "memory bytes/s; > at least"),
     ("IN OUT", "moved by numaloc since start"),
     ("TIER", "memory tier, lower is faster"),
-    ("WHERE", "its nodes; remote is inverted"),
+    ("WHERE", "its nodes, remote inverted"),
     ("workload", "a cgroup, without those below"),
 ];
 

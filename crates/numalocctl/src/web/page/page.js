@@ -43,6 +43,7 @@ function size(bytes) {
   while (value >= 1024 && unit < 5) { value /= 1024; unit++; }
   return (unit ? value.toFixed(1) : value) + "\u00a0" + units[unit];
 }
+const rate = (bytes) => (bytes == null ? "-" : size(bytes) + "/s");
 const percent = (value) => (value == null ? "-" : value.toFixed(1) + "\u00a0%");
 const list = (nodes) => (nodes && nodes.length ? nodes.join(",") : "-");
 const sum = (values) => values.reduce((all, value) => all + value, 0);
@@ -171,6 +172,7 @@ const rowColumns = [
   { id: "where", down: true, title: "Where", cell: (row) => [where(row)], by: (row) => -Math.max(0, ...row.by_node.map((node) => node.bytes)) },
   { id: "cpu", down: true, title: "CPU", number: true, cell: (row) => percent(row.cpu_percent), by: (row) => -(row.cpu_percent ?? -1) },
   { id: "moved", down: true, title: "Moved", number: true, has: (row) => row.moved_bytes, cell: (row) => (row.moved_bytes ? size(row.moved_bytes) : ""), by: (row) => -row.moved_bytes },
+  { id: "traffic", down: true, title: "Traffic", number: true, only: "workloads", has: (row) => row.traffic_bytes_per_second, cell: (row) => rate(row.traffic_bytes_per_second), by: (row) => -(row.traffic_bytes_per_second ?? -1) },
   { id: "job", title: "Job", has: (row) => row.job, cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
 ];
 
@@ -394,6 +396,7 @@ function rowFacts(row) {
     ["Demoted by the kernel so far", row.kernel_demoted_pages ? size(row.kernel_demoted_pages * 4096) : null], ["Promoted by the kernel so far", row.kernel_promoted_pages ? size(row.kernel_promoted_pages * 4096) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null],
+    ["Memory traffic", row.traffic_bytes_per_second == null ? null : `${rate(row.traffic_bytes_per_second)}, remote ${rate(row.remote_traffic_bytes_per_second)}`],
     ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * 4096) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
@@ -547,7 +550,7 @@ function drawNodes() {
     const used = Math.max(0, node.total_bytes - node.free_bytes - node.reclaimable_bytes);
     const words = `used ${size(used)}, page cache that can be dropped ${size(node.reclaimable_bytes)}, free ${size(node.free_bytes)}`;
     const cpus = node.cpu_percent == null ? "" : `CPUs ${percent(node.cpu_percent)} busy`;
-    const flows = [`cache ${size(node.reclaimable_bytes)}`, cpus, node.moved_in_bytes ? `moved in ${size(node.moved_in_bytes)}` : "", node.moved_out_bytes ? `moved out ${size(node.moved_out_bytes)}` : ""].filter(Boolean);
+    const flows = [`cache ${size(node.reclaimable_bytes)}`, cpus, node.traffic_bytes_per_second == null ? "" : `${node.traffic_is_lower_bound ? "more than " : ""}${rate(node.traffic_bytes_per_second)}`, node.moved_in_bytes ? `moved in ${size(node.moved_in_bytes)}` : "", node.moved_out_bytes ? `moved out ${size(node.moved_out_bytes)}` : ""].filter(Boolean);
     return el("div", { class: "node" }, el("b", {}, title(node)), `${size(node.free_bytes)} of ${size(node.total_bytes)} free`,
       meter([["used", used], ["cache", node.reclaimable_bytes]], node.total_bytes, words),
       el("span", { class: "quiet" }, flows.join(", ")));
@@ -568,6 +571,7 @@ function drawSummary() {
   if (view.top.left_out_count) more.push(`${view.top.left_out_count} left out by the daemon`);
   fill($("summary"), el("b", {}, `${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
+    view.top.traffic ? el("span", { class: "quiet" }, `; memory traffic ${rate(view.top.traffic.local_bytes_per_second + view.top.traffic.remote_bytes_per_second)}, remote ${rate(view.top.traffic.remote_bytes_per_second)}`) : null,
     within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
     el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote", rows.some((row) => row.demoted_bytes) ? [el("i", { class: "demoted" }), "demoted"] : null));
 }
