@@ -1,10 +1,12 @@
 //! The resctrl group of the threads that move, on a file system that keeps the kernel's rules ([`numaloc_tests::resctrl`]), which is
-//! mounted by FUSE. `rules` has the file system itself, `group` what makes and removes the group, `engine` what runs in it.
+//! mounted by FUSE. `rules` has the file system itself, `group` what makes and removes the group, `engine` what runs in it, `traffic` what
+//! its counters say.
 #![forbid(unsafe_code)]
 
 mod engine;
 mod group;
 mod rules;
+mod traffic;
 
 use numaloc_core::{DomainValues, GroupName, MoverGroup, Notation};
 use numaloc_host::Roots;

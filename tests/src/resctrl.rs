@@ -2,7 +2,7 @@
 //! with it. Differences from the kernel's:
 //!
 //! - A task's group is known by what was written to `tasks`. That tasks inherit it is not: clone(2) is not seen.
-//! - Monitoring counts nothing. CPUs cannot be assigned, and groups have the mode `shareable` only.
+//! - Monitoring counts what a test says ([`Resctrl::count`]). CPUs cannot be assigned, and groups have the mode `shareable` only.
 
 mod machine;
 mod values;
@@ -41,6 +41,8 @@ struct State {
     last_command: String,
     /// All threads that were ever put into another group than the root group, with its name.
     entered: Vec<(String, i32)>,
+    /// What `mbm_local_bytes` and `mbm_total_bytes` say, by the group's directory and the domain's.
+    counters: BTreeMap<(String, String), [String; 2]>,
 }
 
 #[derive(Debug)]
@@ -74,8 +76,8 @@ impl Resctrl {
     /// That of a machine, as it is when it was just mounted.
     pub fn new(machine: Machine) -> Self {
         let groups = [(String::new(), Group::new(&machine))].into();
-        let (last_command, entered) = (String::new(), Vec::new());
-        Self(Arc::new(Mutex::new(State { machine, groups, last_command, entered })))
+        let (last_command, entered, counters) = Default::default();
+        Self(Arc::new(Mutex::new(State { machine, groups, last_command, entered, counters })))
     }
 
     /// Mounts it.
@@ -103,6 +105,14 @@ impl Resctrl {
     pub fn entered(&self, group: &str) -> Vec<i32> {
         let state = self.0.lock();
         state.entered.iter().filter(|(of, _)| of == group).map(|(_, tid)| *tid).collect()
+    }
+
+    /// Sets what the counters of a group say of the cache of this number: bytes, or a word such as `Unassigned`. `group` is its directory,
+    /// such as `BE/mon_groups/a`; empty for the root group.
+    pub fn count(&self, group: &str, cache: u32, local: &str, total: &str) {
+        let domain = format!("mon_L3_{cache:02}");
+        let values = [local, total].map(|value| format!("{value}\n"));
+        self.0.lock().counters.insert((group.to_owned(), domain), values);
     }
 
     /// Forgets which threads were put into groups, and empties the result of the last command.
@@ -249,7 +259,17 @@ impl State {
                     }),
                     ["schemata"] => group.schemata.text(),
                     ["mode"] => "shareable\n".to_owned(),
-                    ["mon_data", ..] => "0\n".to_owned(),
+                    ["mon_data", domain, counter] => {
+                        let monitored = monitoring.map(|name| format!("mon_groups/{name}"));
+                        let of = [Some(name.to_owned()).filter(|name| !name.is_empty()), monitored];
+                        let of = of.into_iter().flatten().collect::<Vec<_>>().join("/");
+                        let known = self.counters.get(&(of, (*domain).to_owned()));
+                        match (known, *counter) {
+                            (Some([local, _]), "mbm_local_bytes") => local.clone(),
+                            (Some([_, total]), "mbm_total_bytes") => total.clone(),
+                            _ => "0\n".to_owned(),
+                        }
+                    }
                     ["cpus" | "cpus_list" | "size"] => "\n".to_owned(),
                     _ => return refuse(ENOENT),
                 })
