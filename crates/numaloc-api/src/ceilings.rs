@@ -175,6 +175,8 @@ impl Ceilings {
             exclude_file: _,
             target_ratio: _,
             pool_reserve_percent: _,
+            node_bandwidth_max_bytes_per_second: _,
+            saturated: _,
             // Its own memory in another order, or to nodes that are home by another rule.
             home: _,
             near_distance: _,

@@ -134,12 +134,21 @@ pub fn some_count<'de, const LEAST: u64, const MOST: u64, T: TryFrom<u64>, D: De
 pub fn size<'de, const LEAST: u64, const MOST: u64, T: TryFrom<u64>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<T, D::Error> {
+    bytes(from, LEAST..=MOST, amount::size)
+}
+
+fn bytes<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
+    from: D,
+    bounds: RangeInclusive<u64>,
+    read: fn(&str) -> Result<u64, AmountError>,
+) -> Result<T, D::Error> {
     scalar(from, "a size such as \"16M\"", |value| match value {
-        Scalar::Number(number) => within(number, LEAST..=MOST),
+        Scalar::Number(number) => within(number, bounds.clone()),
         Scalar::Text(text) => {
-            let bytes = amount::size(text).map_err(|error| invalid(text, error))?;
-            let refuse = || out_of_range(text, LEAST, format_args!("{MOST} bytes"));
-            let fits = (LEAST..=MOST).contains(&bytes);
+            let bytes = read(text).map_err(|error| invalid(text, error))?;
+            let most = bounds.end();
+            let refuse = || out_of_range(text, *bounds.start(), format_args!("{most} bytes"));
+            let fits = bounds.contains(&bytes);
             fits.then(|| T::try_from(bytes).ok()).flatten().ok_or_else(refuse)
         }
     })
@@ -167,12 +176,12 @@ pub fn duration<
     })
 }
 
-/// A rate in bytes per second, as [`size`]. The bounds are those of the rate in a request.
+/// A rate in bytes per second, as [`size`], also with `/s` behind it. The bounds are those of the rate in a request.
 ///
 /// # Errors
 /// The errors of [`size`].
 pub fn rate<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    size::<PAGE, BYTES_MAX, T, D>(from)
+    bytes(from, PAGE..=BYTES_MAX, amount::rate)
 }
 
 /// The name of a profile.

@@ -38,6 +38,9 @@ pub fn options() -> Options {
         compact: Compact::Never,
         reserve_bytes: Some(1 << 30),
         pool_reserve_percent: 10,
+        node_bandwidth_max_bytes_per_second: Some(80 << 30),
+        // It is measured before a plan.
+        saturated: Default::default(),
         // It excludes `from`.
         relief: None,
     }

@@ -26,6 +26,7 @@ use numaloc_config::{
     Resctrl, Tiers,
     value::{DAY_MS, count, duration, rate},
 };
+use numaloc_core::Options;
 use numaloc_dma::{Dma, WorkQueues};
 use numaloc_executor::Scheduling;
 use numaloc_host::Roots;
@@ -47,6 +48,8 @@ pub struct Config {
     pub mover: Scheduling,
     /// The limits of a job that names none itself.
     pub limits: Limits,
+    /// Most bytes a second for which the memory of a target node may be used, for jobs that name no bound.
+    pub node_bandwidth_max: Option<u64>,
     /// Resources that one client may use up.
     pub quota: Quota,
     /// Time limits for calls of clients.
@@ -80,6 +83,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// The options of a job or a plan, with the bounds that it does not name itself.
+    pub fn bounded(&self, options: Options) -> Options {
+        let most = options.node_bandwidth_max_bytes_per_second.or(self.node_bandwidth_max);
+        Options { node_bandwidth_max_bytes_per_second: most, ..options }
+    }
+
     /// The host, as its operator describes it.
     pub fn roots(&self) -> Roots {
         Roots { tiers: self.tiers.order.clone(), ..Roots::default() }

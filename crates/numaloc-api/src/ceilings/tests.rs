@@ -119,6 +119,10 @@ fn policies() -> Vec<(v1::Policy, Answer)> {
             Harmless("every profile allows all CPUs of a node"),
         ),
         (
+            v1::Policy { node_bandwidth_max_bytes_per_second: Some(1 << 40), ..none() },
+            Harmless("less is moved"),
+        ),
+        (
             v1::Policy { numa_balancing: v1::NumaBalancingAction::Pause.into(), ..none() },
             Takes(Excess::PauseNumaBalancing),
         ),

@@ -76,6 +76,10 @@ impl MigrationSpec {
             ("include_gigantic", options.include_gigantic),
             ("target_ratio_percent", options.target_ratio != plain.target_ratio),
             ("node_cpu_percent_max", options.pacing.node_cpu_percent_max.is_some()),
+            (
+                "node_bandwidth_max_bytes_per_second",
+                options.node_bandwidth_max_bytes_per_second.is_some(),
+            ),
             ("numa_balancing", *numa_balancing != Default::default()),
             ("order", options.order != plain.order),
             ("hugetlb_source", options.hugetlb != plain.hugetlb),

@@ -84,7 +84,7 @@ enum_names!(both Reason => v1::LeftReason {
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
     NotNeeded => NotNeeded, KernelPage => KernelPage, NetworkFile => NetworkFile,
-    NotReturned => NotReturned,
+    NotReturned => NotReturned, TargetSaturated => TargetSaturated,
 });
 enum_names!(both NodeKind => v1::NodeKind {
     Dram => Dram, Hbm => Hbm, Cxl => Cxl, Persistent => Persistent, Gpu => Gpu,

@@ -10,7 +10,7 @@ use crate::{
     Problem, Violations, v1,
     value::{Policy, TOKEN_MAX},
 };
-use numaloc_core::{NEAR, NEAR_BOUNDS, Options, Pacing, Placement};
+use numaloc_core::{NEAR, NEAR_BOUNDS, NodeSet, Options, PAGE, Pacing, Placement};
 use std::time::Duration;
 
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
@@ -72,6 +72,13 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
         pool_reserve_percent: pool_reserve.unwrap_or_default(),
+        node_bandwidth_max_bytes_per_second: number(
+            &at("node_bandwidth_max_bytes_per_second"),
+            from.node_bandwidth_max_bytes_per_second,
+            PAGE..=i64::MAX.unsigned_abs(),
+            bad,
+        ),
+        saturated: NodeSet::new(),
         relief: relief::read(&at("relief"), from.relief, bad),
     };
     relief::check(field, &options, bad);
@@ -114,6 +121,9 @@ impl From<&Policy> for v1::Policy {
             max_stall: options.pacing.max_stall.map(names::duration),
             include_gigantic: options.include_gigantic,
             node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
+            node_bandwidth_max_bytes_per_second: options
+                .node_bandwidth_max_bytes_per_second
+                .map(int),
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
             home_rule: v1::HomeRule::from(options.home).into(),

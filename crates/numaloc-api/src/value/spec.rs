@@ -258,6 +258,7 @@ impl MigrationSpec {
             || options.include_network
             || options.near_distance != Options::default().near_distance
             || options.pool_reserve_percent != Options::default().pool_reserve_percent
+            || options.node_bandwidth_max_bytes_per_second.is_some()
             || options.relief.is_some()
             || matches!(options.home, HomeRule::Devices | HomeRule::Near)
             || options.maps.iter().any(has_nodes)

@@ -10,14 +10,15 @@ use crate::{
         relief::Relief,
     },
     machine::{
-        ids::NodeSet,
+        ids::{NodeId, NodeSet},
         room::MakeRoom,
         supply::{HugetlbSource, Reserve, Supply},
         topology::Topology,
+        traffic::NodeTraffic,
     },
     result::account::Reason,
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Options of a plan. By default all pages that only the target maps move to the nodes of its CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,12 @@ pub struct Options {
     /// Share of each hugetlb pool of a target that stays free and unreserved, in percent, 0 to 100. Without effect with
     /// [`HugetlbSource::Fresh`]: the kernel takes the pages of a pool before fresh ones.
     pub pool_reserve_percent: u8,
+    /// Most bytes a second that CPUs may read from and write to the memory of a target node when the plan is made; pages stay whose target
+    /// nodes are used more. `None`: no bound. It binds nothing where nothing says how much a node is used
+    /// ([`HostTraffic::by_node`](crate::HostTraffic::by_node)).
+    pub node_bandwidth_max_bytes_per_second: Option<u64>,
+    /// The nodes that are used more than that, which were measured just before the plan. No part of a request.
+    pub saturated: NodeSet,
     /// Only as much moves as relieves a node. Then `from` is not set, and `placement` and `maps` are not, either; see
     /// [`Self::relieving`].
     pub relief: Option<Relief>,
@@ -91,6 +98,8 @@ impl Default for Options {
             compact: Compact::default(),
             reserve_bytes: None,
             pool_reserve_percent: 0,
+            node_bandwidth_max_bytes_per_second: None,
+            saturated: NodeSet::new(),
             relief: None,
         }
     }
@@ -199,8 +208,37 @@ impl Options {
         })
     }
 
+    /// The options with the nodes that are used too much, of those whose use is known. A lower bound that is too much is enough.
+    #[must_use]
+    pub fn measured(&self, use_of_nodes: &BTreeMap<NodeId, NodeTraffic>) -> Self {
+        let most = self.node_bandwidth_max_bytes_per_second.unwrap_or(u64::MAX);
+        let over = use_of_nodes.iter().filter(|(_, traffic)| traffic.bytes_per_second > most);
+        Self { saturated: over.map(|(node, _)| *node).collect(), ..self.clone() }
+    }
+
     /// The share of the movable memory that is to be local in the end, in percent. A relief brings nothing home.
     pub fn judged_ratio(&self) -> u8 {
         if self.relief.is_some() { 0 } else { self.target_ratio }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_used_more_than_is_allowed_are_saturated() {
+        let traffic = |(node, bytes_per_second, is_whole)| {
+            (NodeId(node), NodeTraffic { bytes_per_second, is_whole })
+        };
+        let known = [(0, 80, true), (1, 81, true), (2, 90, false)].map(traffic).into();
+        let bound = |node_bandwidth_max_bytes_per_second| {
+            let options = Options { node_bandwidth_max_bytes_per_second, ..Options::default() };
+            options.measured(&known).saturated.to_string()
+        };
+        assert_eq!(
+            (bound(Some(80)), bound(Some(90)), bound(None)),
+            ("1-2".into(), "".into(), "".into())
+        );
     }
 }

@@ -40,7 +40,7 @@ mod tiered;
 pub use crate::home::home;
 pub use belonging::{claims, skip, skip_placed, stay};
 
-use belonging::is_exposed;
+use belonging::{is_exposed, is_movable};
 use neighbours::KnownNeighbours;
 use one_sided::Sides;
 use tiered::Tiered;
@@ -217,10 +217,10 @@ impl<'a> Planner<'a> {
             in_tiers.map(|(from, to)| (from, self.targets(&extent, &to, &allowed))).collect();
         let is_meant = extent.rule.is_some() || self.plan.options.maps.is_empty();
         let may_move = |node: &NodeId| match in_tiers.get(node) {
-            Some(to) => to.is_ok(),
+            Some(to) => is_movable(to),
             None => {
                 let may_leave = home.contains(*node) || self.sources.contains(*node);
-                is_meant && targets.is_ok() && may_leave
+                is_meant && is_movable(&targets) && may_leave
             }
         };
         let movable = extent.residency.nodes.keys().copied().filter(may_move).collect();
@@ -329,7 +329,11 @@ impl<'a> Planner<'a> {
             return Err(Reason::Bound);
         }
         let targets = allowed.and(&permitted);
-        if targets.is_empty() { Err(Reason::NotAllowed) } else { Ok(targets) }
+        if targets.is_empty() {
+            return Err(Reason::NotAllowed);
+        }
+        let targets = targets.minus(&options.saturated);
+        if targets.is_empty() { Err(Reason::TargetSaturated) } else { Ok(targets) }
     }
 
     /// Where pages may go that find no room at home, by the nodes that they leave.

@@ -55,11 +55,13 @@ pub enum Reason {
     KernelPage,
     /// The call that was to move the page has not returned, or another one has not, which the page's call would wait for, too.
     NotReturned,
+    /// The memory of the target node is used more than the request allows.
+    TargetSaturated,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 21] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -80,6 +82,7 @@ impl Reason {
         Self::NotNeeded,
         Self::KernelPage,
         Self::NotReturned,
+        Self::TargetSaturated,
     ];
 
     /// Stable name for people and machines.
@@ -105,6 +108,7 @@ impl Reason {
             Self::NotNeeded => "not_needed",
             Self::KernelPage => "kernel_page",
             Self::NotReturned => "not_returned",
+            Self::TargetSaturated => "target_saturated",
         }
     }
 
@@ -151,6 +155,7 @@ impl fmt::Display for Reason {
             Self::NotNeeded => "not needed as room",
             Self::KernelPage => "page of the kernel or a driver",
             Self::NotReturned => "a call of the kernel has not returned",
+            Self::TargetSaturated => "target node saturated",
         })
     }
 }
@@ -382,6 +387,7 @@ mod tests {
             OutOfTime,
             Unreadable,
             NotReturned,
+            TargetSaturated,
         ];
         assert_eq!(short.collect::<Vec<_>>(), expected);
         // Busy, cancelled, gone and moved back.

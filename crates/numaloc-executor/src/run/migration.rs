@@ -19,9 +19,12 @@ use numaloc_core::{
 };
 use numaloc_host::{
     Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, numa_balancing, open_devices,
-    tiering, topology,
+    tiering, topology, traffic,
 };
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    borrow::Cow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 /// A migration that is about to be planned.
 #[derive(Debug)]
@@ -105,6 +108,7 @@ impl<'a> Migration<'a> {
         let options = options.on(&topology);
         let options =
             &options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
+        let options = &*with_saturated(roots, &topology, options, stop);
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, plan) = match &options.placement {
@@ -135,6 +139,19 @@ impl<'a> Migration<'a> {
         let memory = memory.map_or_else(|| NodeMemoryReader::new(roots), Ok)?;
         let (roots, partners) = (roots.clone(), Partners::default());
         Ok(PlannedMigration { roots, topology, plan, survey, party, memory, partners })
+    }
+}
+
+/// The options with the nodes that are used too much, where a request bounds that: it is measured for a second.
+fn with_saturated<'o>(
+    roots: &Roots,
+    topology: &Topology,
+    options: &'o Options,
+    stop: &dyn Fn() -> bool,
+) -> Cow<'o, Options> {
+    match options.node_bandwidth_max_bytes_per_second {
+        Some(_) => Cow::Owned(options.measured(&traffic::measure_nodes(roots, topology, stop))),
+        None => Cow::Borrowed(options),
     }
 }
 

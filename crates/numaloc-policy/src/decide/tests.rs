@@ -147,7 +147,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
                 "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true, "include_network": true,
                 "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 90,
                 "nodes": {"node_ids": [0, 2]}, "home_rule": "busy", "near_distance": 20, "from_node_ids": [8, 65535], "reserve_bytes": "1G", "pool_reserve_percent": 10,
-                "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "qos_class": "be",
+                "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "node_bandwidth_max_bytes_per_second": "80G", "qos_class": "be",
                 "on_interrupt": "resume", "numa_balancing": "pause", "offload": "require", "emit": "always"
             },
             "limits": {"batch_bytes": 4194304, "workers": 3, "timeout": "300500ms", "rate_bytes_per_second": "512M"}
@@ -173,7 +173,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "spec": {
             "policy": {
                 "target_ratio_percent": 100, "nodes": null, "home_rule": "CPUS", "from_node_ids": null, "reserve_bytes": null,
-                "max_stall": null, "node_cpu_percent_max": null, "qos_class": null, "local": {}
+                "max_stall": null, "node_cpu_percent_max": null, "node_bandwidth_max_bytes_per_second": null, "qos_class": null, "local": {}
             },
             "limits": {"batch_bytes": null, "workers": null, "timeout": null, "rate_bytes_per_second": null}
         },

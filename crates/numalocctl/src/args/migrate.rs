@@ -153,6 +153,7 @@ impl PlanArgs {
             ("--include-gigantic", options.include_gigantic.is_some()),
             ("--hugetlb", options.hugetlb.is_some()),
             ("--pool-reserve", options.pool_reserve.is_some()),
+            ("--node-bandwidth-max", options.node_bandwidth_max.is_some()),
             ("--make-room", options.make_room.is_some()),
             ("--compact", options.compact.is_some()),
             ("--target-ratio", options.target_ratio.is_some()),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     exit::Failure,
-    units::{parse_percent, parse_size},
+    units::{parse_percent, parse_rate, parse_size},
 };
 use clap::Args;
 use numaloc_api::value::Policy;
@@ -76,6 +76,10 @@ pub struct OptionArgs {
     /// reservation; without effect with --hugetlb fresh [default: 0%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub pool_reserve: Option<u8>,
+    /// Leave memory where it is whose target nodes are all used more than this, in bytes a second of their memory, such as 80G/s; it is measured
+    /// for a second before, where resctrl counts memory bandwidth [default: no bound]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, allow_hyphen_values = true)]
+    pub node_bandwidth_max: Option<u64>,
     /// What to move first: probed is the most used memory, if the kernel knows it at no cost, else by address [default:
     /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
@@ -159,6 +163,10 @@ impl OptionArgs {
             near_distance: self.near_distance.unwrap_or(options.near_distance),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             pool_reserve_percent: self.pool_reserve.unwrap_or(options.pool_reserve_percent),
+            node_bandwidth_max_bytes_per_second: self
+                .node_bandwidth_max
+                .or(options.node_bandwidth_max_bytes_per_second),
+            saturated: options.saturated,
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),
             relief: self.relief.clone().or(options.relief),

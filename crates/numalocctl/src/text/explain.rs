@@ -175,6 +175,9 @@ fn hint(reason: Reason) -> Option<&'static str> {
         Reason::NodeExcluded => Some("leave out --from, or name the node there"),
         Reason::Unreadable => Some("numalocctl doctor names the right that is missing"),
         Reason::NotReturned => Some("the message of the job names what the call waits for"),
+        Reason::TargetSaturated => {
+            Some("a higher --node-bandwidth-max, or less work on the home node")
+        }
         Reason::NotMovable
         | Reason::ProcessGone
         | Reason::Cancelled

@@ -34,6 +34,8 @@ pub fn asked(options: &Options) -> Vec<String> {
         compact,
         reserve_bytes,
         pool_reserve_percent,
+        node_bandwidth_max_bytes_per_second,
+        saturated: _,
         ref relief,
     } = options;
     let set = [
@@ -59,6 +61,8 @@ pub fn asked(options: &Options) -> Vec<String> {
         (profile != Profile::default()).then(|| format!("profile {}", profile.name())),
         max_stall.map(|stall| format!("calls of at most {stall:?}")),
         node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
+        node_bandwidth_max_bytes_per_second
+            .map(|most| format!("target nodes at most {}/s used", size(most))),
         relief.as_ref().map(relieved),
     ];
     let maps = maps.iter().map(|rule| Some(format!("map {rule}")));

@@ -61,6 +61,7 @@ fn only_what_is_given_is_changed() {
         ("--max-stall 1s", "max_stall: Some(Duration { seconds: 1, nanos: 0 })"),
         ("--include-gigantic", "include_gigantic: true"),
         ("--node-cpu-max 100", "node_cpu_percent_max: Some(100)"),
+        ("--node-bandwidth-max 80G/s", "node_bandwidth_max_bytes_per_second: Some(85899345920)"),
         ("--numa-balancing ignore", "numa_balancing: Ignore"),
         ("--offload require", "offload: Require"),
         ("--order address", "order: Address"),

@@ -24,8 +24,7 @@ pub(super) struct File {
     queue: Queue,
     #[serde(deserialize_with = "MoverTable::deserialize")]
     mover: Scheduling,
-    #[serde(deserialize_with = "LimitsTable::deserialize")]
-    limits: Limits,
+    limits: LimitsTable,
     quota: Quota,
     calls: Calls,
     retention: Retention,
@@ -50,7 +49,8 @@ impl From<File> for Config {
             listen: file.listen,
             queue: file.queue,
             mover: file.mover,
-            limits: file.limits,
+            node_bandwidth_max: file.limits.node_bandwidth_max_bytes_per_second,
+            limits: file.limits.into(),
             quota: file.quota,
             calls: file.calls,
             retention: file.retention,
@@ -92,9 +92,9 @@ struct MoverTable {
     nice: Option<i8>,
 }
 
-/// `[limits]`. The bounds are those of the limits in a request.
-#[derive(Deserialize)]
-#[serde(remote = "Limits", default = "Limits::default", deny_unknown_fields, expecting = "a table")]
+/// `[limits]`. The bounds are those of the limits in a request; the last one is of its policy.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 struct LimitsTable {
     #[serde(deserialize_with = "size::<PAGE, { 1 << 30 }, _, _>")]
     batch_bytes: Option<u64>,
@@ -104,6 +104,15 @@ struct LimitsTable {
     timeout: Option<Duration>,
     #[serde(deserialize_with = "rate")]
     rate_bytes_per_second: Option<u64>,
+    #[serde(deserialize_with = "rate")]
+    node_bandwidth_max_bytes_per_second: Option<u64>,
+}
+
+impl From<LimitsTable> for Limits {
+    fn from(table: LimitsTable) -> Self {
+        let LimitsTable { batch_bytes, workers, timeout, rate_bytes_per_second, .. } = table;
+        Self { batch_bytes, workers, timeout, rate_bytes_per_second }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -29,7 +29,7 @@ use numaloc_api::{
         WorkloadSet,
     },
 };
-use numaloc_core::MakeRoom;
+use numaloc_core::{MakeRoom, Options};
 use numaloc_engine::{FoundTarget, Offers};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -420,6 +420,9 @@ calls! {
         d.cpusets_changed(cgroups);
         Ok(())
     };
+
+    /// The options of a plan, with the configuration's bounds where it names none.
+    ask bounded(options: Options) -> Options = |d| Ok(d.config().bounded(options));
 
     /// Whether a schedule that relieves a node waits for its next look.
     ask awaits_pressure() -> bool = |d| Ok(d.awaits_pressure());

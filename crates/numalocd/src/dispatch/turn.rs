@@ -237,10 +237,10 @@ impl Dispatcher {
         let offers = self.offers(&bounded, &owner);
         let run = RunOrder {
             aim,
-            options: Options {
+            options: self.config().bounded(Options {
                 pacing,
                 ..self.sparing(&job.spec.policy.options, job.schedule.as_ref())
-            },
+            }),
             limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
             offload: Asked {
                 policy: job.spec.policy.offload,

@@ -94,7 +94,7 @@ impl MigrationService for MigrationCalls {
             Role::Viewer => handle.select(target).await?,
             Role::Operator | Role::Admin => handle.select_for(caller.clone(), target).await?,
         };
-        let options = spec.policy.options.clone();
+        let options = handle.bounded(spec.policy.options.clone()).await?;
         // To watch how memory is used takes the one DAMON of the host, as a job does.
         if options.placement.by_use().is_some() {
             caller.ceilings.check(&spec)?;

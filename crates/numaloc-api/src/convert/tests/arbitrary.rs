@@ -257,6 +257,8 @@ fn policy() -> impl Strategy<Value = Policy> {
                 near_distance,
                 reserve_bytes,
                 pool_reserve_percent: target_ratio,
+                node_bandwidth_max_bytes_per_second: include_shared.then_some(1 << 36),
+                saturated: Default::default(),
                 relief,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }

@@ -36,6 +36,7 @@ fn at_bounds() -> MigrationSpec {
     let options = &mut spec.policy.options;
     (options.target_ratio, options.reserve_bytes) = (0, Some(0));
     options.pacing.node_cpu_percent_max = Some(100);
+    options.node_bandwidth_max_bytes_per_second = Some(4096);
     spec.limits.workers = Some(256);
     spec.limits.rate_bytes_per_second = Some(1 << 40);
     spec

@@ -37,7 +37,7 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
 
 /// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
 /// `MigrationSpec::is_newer_than_0_1` asks for each, and keeps a store that has it from 0.1.0.
-const ACTS: [&str; 30] = [
+const ACTS: [&str; 31] = [
     "BesideKernel.BESIDE_KERNEL_IGNORE",
     "BesideKernel.BESIDE_KERNEL_REFUSE",
     "BesideKernel.BESIDE_KERNEL_UNSPECIFIED",
@@ -50,6 +50,8 @@ const ACTS: [&str; 30] = [
     // It moves what can keep a call from returning.
     "Policy.include_network",
     "Policy.near_distance",
+    // It brings memory to nodes that have no bandwidth left.
+    "Policy.node_bandwidth_max_bytes_per_second",
     "Policy.pool_reserve_percent",
     // It brings all memory to the nodes of the CPUs.
     "Policy.relief",

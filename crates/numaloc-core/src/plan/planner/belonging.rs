@@ -10,6 +10,7 @@ use crate::{
     machine::{ids::NodeSet, process::Process, topology::Topology},
     memory::{extent::Extent, mempolicy::Mempolicy},
     plan::Skip,
+    result::account::Reason,
 };
 
 /// The nodes where pages of a process stay: nodes where its memory belongs, and nodes that pages may not leave. Of a
@@ -92,4 +93,9 @@ pub(super) fn is_exposed(extent: &Extent, topology: &Topology, allowed: &NodeSet
     extent.hugetlb_bytes.is_none()
         && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
         && topology.with_memory().and(allowed).len() > 1
+}
+
+/// Whether memory with these targets counts as movable: for a saturated target it only waits, as for one without room.
+pub(super) fn is_movable(targets: &Result<NodeSet, Reason>) -> bool {
+    matches!(targets, Ok(_) | Err(Reason::TargetSaturated))
 }

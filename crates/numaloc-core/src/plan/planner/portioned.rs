@@ -1,6 +1,6 @@
 //! Extents that are placed by amounts ([`Portions`]): cut into ranges, each of which is an extent like any other from then on.
 
-use super::Planner;
+use super::{Planner, belonging::is_movable};
 use crate::{
     ask::placement::{Portions, balance::Shares},
     home::claim::Claim,
@@ -116,7 +116,7 @@ impl Planner<'_> {
         for (&node, bytes) in parts.flat_map(|part| &part.remote) {
             *remote.entry(node).or_default() += bytes;
         }
-        let movable = self.targets(extent, &claim.home, &claim.allowed).is_ok();
+        let movable = is_movable(&self.targets(extent, &claim.home, &claim.allowed));
         self.count_portioned(extent, &remote, movable);
     }
 

@@ -6,6 +6,7 @@ mod one_sided;
 mod portions;
 mod relief;
 mod room;
+mod saturated;
 mod tiers;
 mod wide;
 

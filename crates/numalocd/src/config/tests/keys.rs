@@ -41,6 +41,7 @@ fn every_key_is_read() {
         workers = 2
         timeout = "5m"
         rate_bytes_per_second = 1_000_000
+        node_bandwidth_max_bytes_per_second = "80GB/s"
         [quota]
         open_jobs = 1
         schedules = 2
@@ -146,6 +147,7 @@ fn every_key_is_read() {
             timeout: Some(Duration::from_secs(300)),
             rate_bytes_per_second: Some(1_000_000),
         },
+        node_bandwidth_max: Some(80 << 30),
         quota: Quota {
             open_jobs: 1,
             schedules: 2,
