@@ -212,7 +212,7 @@ impl Live {
             RotationWork::Groups => {
                 let Some(path) = self.paths.pop_front() else { return };
                 // If it has been removed or renamed, its processes say where they are now.
-                let own = self.traffic.own_group(&path, &self.processes);
+                let own = self.traffic.own_group(&path, |pid| self.processes.cgroup_of(pid));
                 if self.groups.read(&self.roots, &path, own, now) {
                     for pid in self.processes.within(&path) {
                         self.processes.find_cgroup(&self.roots, pid);

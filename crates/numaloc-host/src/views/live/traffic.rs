@@ -1,6 +1,5 @@
 //! Memory traffic: of the host and its nodes at each look, and of cgroups that have a monitoring group of their own.
 
-use super::processes::Processes;
 use crate::{
     Roots,
     files::read,
@@ -57,12 +56,16 @@ impl TrafficReader {
     /// The monitoring group that has processes of this cgroup and no others, if there is one. Its name has to name the cgroup, or one
     /// above it: runtimes name groups by containers (`intelRdt.enableMonitoring`), others by uids of pods. A group of a pod of several
     /// containers is none of these cgroups' own.
-    pub(super) fn own_group(&self, cgroup: &str, processes: &Processes) -> Option<&Path> {
+    pub(super) fn own_group<'p>(
+        &self,
+        cgroup: &str,
+        cgroup_of: impl Fn(i32) -> Option<&'p str>,
+    ) -> Option<&Path> {
         let named = names(cgroup).into_iter().filter_map(|name| self.monitored.get(&name));
         named.flatten().map(PathBuf::as_path).find(|group| {
             let tasks = read::text(&group.join("tasks")).unwrap_or_default();
             let cgroups: BTreeSet<_> =
-                tasks.lines().filter_map(|task| processes.cgroup_of(task.parse().ok()?)).collect();
+                tasks.lines().filter_map(|task| cgroup_of(task.parse().ok()?)).collect();
             cgroups.len() == 1 && cgroups.contains(cgroup)
         })
     }
@@ -165,24 +168,17 @@ mod tests {
     fn a_cgroup_has_the_group_of_its_processes_and_no_other() {
         let (fake, topology) = (Fake::new(), two_nodes::topology(1 << 30));
         let roots = fake.roots();
-        let mut processes = Processes::default();
-        for (pid, cgroup) in [(10, "/pods/pod7/a"), (11, "/pods/pod7/a"), (20, "/pods/pod7/b")] {
-            let zeros = ["0"; 30].join(" ");
-            fake.write(&format!("proc/{pid}/stat"), &format!("{pid} (x) S {zeros} {zeros}\n"));
-            fake.write(&format!("proc/{pid}/cgroup"), &format!("0::{cgroup}\n"));
-        }
-        processes.list(&roots);
-        for pid in [10, 11, 20] {
-            processes.read(&roots, &topology, pid, SECOND);
-            processes.find_cgroup(&roots, pid);
-        }
+        let cgroups =
+            BTreeMap::from([(10, "/pods/pod7/a"), (11, "/pods/pod7/a"), (20, "/pods/pod7/b")]);
         let mut reader = TrafficReader::new(&roots, &topology);
         count(&fake, ".", 0, 1, 1);
         count(&fake, "mon_groups/7", 0, 1, 1);
         // 4000 is of a thread.
         fake.write("sys/fs/resctrl/mon_groups/7/tasks", "10\n4000\n11\n");
         reader.read(&roots, SECOND);
-        let own = |reader: &TrafficReader, path: &str| reader.own_group(path, &processes).is_some();
+        let own = |reader: &TrafficReader, path: &str| {
+            reader.own_group(path, |pid| cgroups.get(&pid).copied()).is_some()
+        };
         assert!(own(&reader, "/pods/pod7/a") && !own(&reader, "/pods/pod7/b"));
         assert!(!own(&reader, "/pods/pod8/a"));
         fake.write("sys/fs/resctrl/mon_groups/7/tasks", "10\n20\n");
