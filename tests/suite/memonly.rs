@@ -31,7 +31,7 @@ fn a_node_of_another_tier_is_left_alone() {
     assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
     let overall = plan.locality.overall;
     assert_eq!(overall.demoted_bytes, stays, "{:?}", plan.locality);
-    assert!(overall.remote_bytes < SLACK, "{:?}", plan.locality);
+    assert!(overall.remote_bytes < 8 * MIB, "libraries alone: {:?}", plan.locality);
     // Only pages of libraries on node 1 may move.
     assert!(plan.locality.movable.remote_bytes < SLACK, "{:?}", plan.locality);
     let outcome = scene.migrate(&Options::default());

@@ -20,6 +20,11 @@ const POINTS: f64 = 3.0;
 
 /// The document of the first line in which all processes have been looked at.
 pub fn after_a_full_pass(arguments: &[&str]) -> Value {
+    first_document(arguments, |document| document["unseen_count"] == 0)
+}
+
+/// What the command shows as soon as that holds.
+pub fn first_document(arguments: &[&str], holds: impl Fn(&Value) -> bool) -> Value {
     let mut child = command()
         .args(["top", "-b", "-d", "500ms", "-n", "2000", "-o", "json", "--standalone"])
         .args(arguments)
@@ -29,8 +34,8 @@ pub fn after_a_full_pass(arguments: &[&str]) -> Value {
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let documents =
         lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).expect("JSON"));
-    let mut full = documents.filter(|document: &Value| document["unseen_count"] == 0);
-    let found = full.next().expect("a full pass");
+    let mut documents = documents.filter(|document: &Value| holds(document));
+    let found = documents.next().expect("a document of which it holds");
     child.kill().ok();
     child.wait().ok();
     found

@@ -4,7 +4,7 @@ use crate::{
     app::Layout,
     scene::SLACK,
     settings::{Cgroup, Setting},
-    top::{after_a_full_pass, row},
+    top::{first_document, row},
     truth::{Truth, on},
 };
 use numaloc_sys::fixture::skipped;
@@ -29,14 +29,20 @@ fn what_the_kernel_demotes_is_demoted_and_not_remote() {
     fs::write(cgroup.path().join("memory.reclaim"), "48M").ok();
     let demoted = on(&Truth::of(app.pid()).all(), 2);
     assert!(demoted > 16 * MIB, "the kernel demotes: {demoted}");
-    let document = after_a_full_pass(&[]);
+    let workload = |document: &Value| {
+        let workloads = document["workloads"].as_array().expect("rows").iter();
+        workloads.cloned().find(|row| row["cgroup"] == "/numaloc-demoted")
+    };
+    // Cgroups are read in turn with processes.
+    let document = first_document(&[], |document| {
+        let is_read = |row: Value| !row["age_seconds"].is_null();
+        document["unseen_count"] == 0 && workload(document).is_some_and(is_read)
+    });
     let process = row(&document, app.pid());
     let bytes = |row: &Value, name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{row}"));
     assert!(bytes(process, "demoted_bytes").abs_diff(demoted) <= SLACK, "{demoted}: {process}");
     assert!(bytes(process, "remote_bytes") < 8 * MIB, "libraries alone: {process}");
-    let workloads = document["workloads"].as_array().expect("rows");
-    let workload = workloads.iter().find(|row| row["cgroup"] == "/numaloc-demoted");
-    let workload = workload.unwrap_or_else(|| panic!("{document}"));
+    let workload = &workload(&document).expect("it is there");
     assert!(bytes(workload, "demoted_bytes") >= 16 * MIB, "{workload}");
     assert!(bytes(workload, "kernel_demoted_pages") >= 16 * MIB / 4096, "{workload}");
     app.check();
