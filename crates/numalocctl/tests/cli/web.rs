@@ -371,12 +371,21 @@ fn crowd() -> v1::LiveView {
     let (group, process) = (view.groups[0].clone(), view.processes[0].clone());
     for number in 1..1000 {
         let pid = 10_000 + number;
-        let mib = |node_id, mib: i32| v1::NodeBytes { node_id, bytes: i64::from(mib) << 20 };
         let remote = if number % 3 == 0 { number } else { 0 };
-        let nodes = vec![mib(0, 2000 - number), mib(2, remote)];
         let cgroup = format!("/system.slice/service-{number:04}.service");
-        view.groups.push(v1::LiveGroup { cgroup, nodes: nodes.clone(), ..group.clone() });
-        let pages = v1::LivePages { nodes, ..process.pages.clone().unwrap() };
+        let bytes = |mib: i32| i64::from(mib) << 20;
+        let (local_bytes, remote_bytes) = (bytes(2000 - number), bytes(remote));
+        let on = |node_id, bytes| v1::NodeBytes { node_id, bytes };
+        let nodes = vec![on(0, local_bytes), on(2, remote_bytes)];
+        let shares = Some(v1::LiveShares { local_bytes, remote_bytes, ..Default::default() });
+        view.groups.push(v1::LiveGroup {
+            cgroup,
+            nodes: nodes.clone(),
+            own_nodes: nodes.clone(),
+            own_shares: shares,
+            ..group.clone()
+        });
+        let pages = v1::LivePages { nodes, shares, ..process.pages.clone().unwrap() };
         view.processes.push(v1::LiveProcess {
             process: Some(v1::ProcessId { pid, start_time_ticks: 90_000 }),
             comm: format!("server-{number:04}"),
@@ -395,6 +404,7 @@ fn crowd() -> v1::LiveView {
         group_index: Some(3),
         pages: Some(v1::LivePages {
             nodes: vec![v1::NodeBytes { node_id: 2, bytes: 4 << 30 }],
+            shares: Some(v1::LiveShares { remote_bytes: 4 << 30, ..Default::default() }),
             ..process.pages.clone().unwrap()
         }),
         ..process
