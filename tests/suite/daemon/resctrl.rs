@@ -4,6 +4,10 @@
 use super::*;
 use crate::scene::Scene;
 use numaloc_tests::resctrl::{MOUNT_POINT, Machine, Resctrl, in_private_mounts, make_mount_point};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    thread::{self, JoinHandle},
+};
 
 const GROUP: &str = "[resctrl]\ngroup = \"numaloc\"\nmemory_bandwidth = \"20\"\n";
 /// The note of what has to be removed.
@@ -80,6 +84,65 @@ fn jobs_move_in_the_group_unless_they_are_gentle() {
         assert_eq!(fs.groups(), [""; 0], "{}", daemon.log());
         assert_eq!(fs::read_to_string(NOTE).expect("a note"), "");
         daemon.stop();
+        scene.finish();
+    });
+}
+
+/// Has the counters of the home node's cache rise by 10 GiB a second until this value is dropped.
+struct HomeIsUsed(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl HomeIsUsed {
+    fn new(fs: &Resctrl) -> Self {
+        let (over, begin, fs) = (Arc::new(AtomicBool::new(false)), Instant::now(), fs.clone());
+        let is_over = over.clone();
+        let counting = move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let bytes = begin.elapsed().as_micros() as u64 * (10 << 30) / 1_000_000;
+                fs.count("", 0, &bytes.to_string(), &bytes.to_string());
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        Self(over, Some(thread::spawn(counting)))
+    }
+}
+
+impl Drop for HomeIsUsed {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn memory_stays_while_the_home_node_is_saturated() {
+    on(|fs| {
+        let daemon = Daemon::start();
+        let client = daemon.client();
+        let scene = Scene::remote(&["anon:32M"]);
+        let create = |most: i64| {
+            let mut request = request(scene.app.pid(), v1::Limits::default());
+            let node_bandwidth_max_bytes_per_second = Some(most);
+            let policy = v1::Policy { node_bandwidth_max_bytes_per_second, ..Default::default() };
+            request.spec.as_mut().expect("a spec").policy = Some(policy);
+            client.try_create(request).expect("it is taken").name
+        };
+        let used = HomeIsUsed::new(fs);
+        let pid = scene.app.pid().to_string();
+        let plan = ["plan", "--pid", &pid, "--node-bandwidth-max", "1G/s"];
+        let output = daemon.ctl(&plan);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("target node saturated"), "{output:?}");
+        let job = client.reaches(&create(1 << 30), v1::JobState::Partial);
+        // Nothing could move, so there is a plan alone.
+        let left = job.plan.expect("a plan").left;
+        let saturated = i32::from(v1::LeftReason::TargetSaturated);
+        let stays = left.iter().find(|left| left.reason == saturated);
+        assert!(stays.is_some_and(|stays| stays.bytes >= 32 << 20), "{left:?}");
+        assert!(job.state_message.contains("target node saturated"), "{}", job.state_message);
+        scene.assert_on("anon", 1, 32 * MIB);
+        client.reaches(&create(100 << 30), v1::JobState::Succeeded);
+        scene.assert_on("anon", 0, 32 * MIB);
+        drop(used);
         scene.finish();
     });
 }

@@ -95,7 +95,9 @@ fn storage_without_dax_or_room_is_refused_and_a_kill_leaves_nothing() {
     let _settings = Setting::still_host();
     let mounted = Mounted::on(DISK, "xfs", "dax=inode");
     let [with, without] = ["dax", "plain"].map(|name| mounted.path().join(name));
-    [&with, &without].map(|path| fs::create_dir(path).expect("it has room"));
+    for path in [&with, &without] {
+        fs::create_dir(path).expect("it has room");
+    }
     xfs_io("chattr +x", &with);
     let file = with.join("precious");
     fs::write(&file, "precious").expect("it has room");
