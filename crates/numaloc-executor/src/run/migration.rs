@@ -108,8 +108,8 @@ impl<'a> Migration<'a> {
         let options = options.on(&topology);
         let options =
             &options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
-        let options = &*with_saturated(roots, &topology, options, stop);
         let mut party = find(&topology)?;
+        let options = &*with_saturated(roots, &topology, options, stop);
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, plan) = match &options.placement {
             Placement::Tiers(tiers) => {
