@@ -15,6 +15,15 @@ pub fn drop_cache() {
     fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
 }
 
+/// Whether the slow disk of the emulated machine, /dev/vdb, has writes to do (Documentation/ABI/stable/sysfs-block, `inflight`).
+///
+/// # Panics
+/// The machine has no such disk.
+pub fn is_slow_disk_writing() -> bool {
+    let inflight = fs::read_to_string("/sys/block/vdb/inflight").expect("the slow disk");
+    inflight.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
+}
+
 /// Where the cache of a file is: numbers of its pages, with their nodes. Reads nothing of it. Leaves out pages that are being moved.
 ///
 /// # Panics

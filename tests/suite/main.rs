@@ -33,6 +33,7 @@ mod dax;
 mod exchange;
 mod family;
 mod file;
+mod filled;
 mod fixed;
 mod folios;
 mod forks;

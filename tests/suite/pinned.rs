@@ -2,13 +2,14 @@
 
 use crate::{
     app::until,
+    disk::is_slow_disk_writing,
     place::{away, home},
     scene::{SLACK, Scene},
     truth::on,
 };
 use numaloc_core::{Options, Pacing, Reason};
 use numaloc_executor::Outcome;
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
@@ -47,10 +48,7 @@ fn pages_that_stay_take_few_calls() {
 fn direct_io_in_flight_stays_and_the_rest_comes_home() {
     // The first 256 KiB of the region are being written again and again, to a disk that takes four seconds for them.
     let scene = Scene::remote(&["anon:32M", "direct:/dev/vdb:1M"]);
-    until("a write is in flight", || {
-        let inflight = fs::read_to_string("/sys/block/vdb/inflight").expect("the slow disk");
-        inflight.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
-    });
+    until("a write is in flight", is_slow_disk_writing);
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", home(), 32 * MIB);
     let left = on(&scene.nodes("direct"), away());

@@ -2,9 +2,10 @@
 
 use super::make_character_device;
 use crate::{
-    app::{App, Layout, until},
+    app::{Layout, until},
     cli::{assert_refused, code, command, json, numalocctl},
-    disk::OnDisk,
+    disk::is_slow_disk_writing,
+    filled::{NODE, NOISE, cached_file, movable_bytes, services},
     settings::Setting,
     truth::{Truth, node_bytes, on},
 };
@@ -16,9 +17,6 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-const NODE: u32 = 2;
-/// What programs of the test may leave on the node meanwhile, such as page cache of libraries.
-const NOISE: u64 = 2 * MIB;
 
 /// What the kernel does with new memory, until it is set back.
 fn as_daxctl_wants() -> Setting {
@@ -48,19 +46,9 @@ fn has_memory() -> bool {
     nodes.trim() == "0-2"
 }
 
-/// Bytes on the node that can move, by the kernel's count.
-fn movable_bytes() -> u64 {
-    ["AnonPages:", "FilePages:"].into_iter().map(|field| node_bytes(NODE, field)).sum()
-}
-
 fn kind_of_the_node() -> Value {
     let answer = json(&numalocctl(&["topology", "-o", "json"]));
     answer["topology"]["nodes"][NODE as usize]["kind"].clone()
-}
-
-fn is_writing() -> bool {
-    let inflight = fs::read_to_string("/sys/block/vdb/inflight").expect("the slow disk");
-    inflight.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
 }
 
 #[test]
@@ -68,18 +56,11 @@ fn a_drained_node_goes_offline_and_what_cannot_leave_is_named() {
     let _settings = (Setting::still_host(), as_daxctl_wants());
     memory_of_the_node();
     assert_eq!(kind_of_the_node(), "NODE_KIND_PERSISTENT");
-    let services: Vec<App> = [&["anon:64M"][..], &["thp:32M"], &["shm:32M"], &["bound:16M:bind=2"]]
-        .into_iter()
-        .map(|regions| Layout::remote(regions).memory_on(NODE).start("service"))
-        .collect();
-    let file = OnDisk::new("drained", 32);
-    file.read(0);
+    let (services, file) = (services(), cached_file());
     let path = file.path().to_str().expect("text");
-    numalocctl(&["migrate", "--file", path, "--to", "2"]);
-    assert!(on(&file.cached(), NODE) >= 30 * MIB, "the scene: {:?}", file.cached());
     // A disk that takes seconds for its first 256 KiB reads from the region: these pages stay until it has.
     let mut writer = Layout::remote(&["direct:/dev/vdb:1M"]).memory_on(NODE).start("writer");
-    until("a write is in flight", is_writing);
+    until("a write is in flight", is_slow_disk_writing);
 
     let drain = ["drain-node", "2", "--to", "0", "--file", path, "-o", "json"];
     let output = numalocctl(&drain);

@@ -1,19 +1,15 @@
 //! `drain-node`: a node without CPUs becomes empty, so that its memory can go offline.
 
 use crate::{
-    app::{App, Layout},
     cli::{assert_refused, code, numalocctl},
-    disk::OnDisk,
+    filled::{NODE, NOISE, cached_file, movable_bytes, services},
     settings::Setting,
-    truth::{Truth, node_bytes, on},
+    truth::{Truth, on},
 };
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
 const MIB: u64 = 1 << 20;
-const NODE: u32 = 2;
-/// What programs of the test may leave on the node meanwhile, such as page cache of libraries.
-const NOISE: u64 = 2 * MIB;
 
 /// The blocks of the node's memory, in ascending order.
 fn blocks() -> Vec<PathBuf> {
@@ -39,11 +35,6 @@ fn movable_blocks() -> Vec<PathBuf> {
     blocks.into_iter().filter(|block| set(block, "online_movable")).collect()
 }
 
-/// Bytes on the node that can move, by the kernel's count.
-fn movable_bytes() -> u64 {
-    ["AnonPages:", "FilePages:"].into_iter().map(|field| node_bytes(NODE, field)).sum()
-}
-
 fn kind(contents: &Value, kind: &str) -> u64 {
     let kinds = contents["kinds"].as_array().expect("kinds");
     let found = kinds.iter().find(|each| each["kind"] == format!("CONTENT_KIND_{kind}"));
@@ -58,15 +49,8 @@ fn a_node_with_services_and_cache_becomes_empty_and_goes_offline() {
     let _still = Setting::still_host();
     let movable = movable_blocks();
     assert!(movable.len() > 1, "the scene: {movable:?}");
-    let services: Vec<App> = [&["anon:64M"][..], &["thp:32M"], &["shm:32M"], &["bound:16M:bind=2"]]
-        .into_iter()
-        .map(|regions| Layout::remote(regions).memory_on(NODE).start("service"))
-        .collect();
-    let file = OnDisk::new("drained", 32);
-    file.read(0);
+    let (services, file) = (services(), cached_file());
     let path = file.path().to_str().expect("text");
-    numalocctl(&["migrate", "--file", path, "--to", "2"]);
-    assert!(on(&file.cached(), NODE) >= 30 * MIB, "the scene: {:?}", file.cached());
     let before = movable_bytes();
     assert!(before >= 160 * MIB, "the scene: {before}");
 
