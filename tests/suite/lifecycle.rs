@@ -124,6 +124,23 @@ fn no_time_is_out_of_time() {
     scene.finish();
 }
 
+#[test]
+fn no_more_moves_than_the_budget() {
+    let scene = Scene::remote(&["anon:32M"]);
+    let inspected = inspect(&scene.target(), &Options::default());
+    let limits = RunLimits { budget_bytes: Some(8 * MIB), ..RunLimits::default() };
+    let outcome = inspected.carry_out(&limits, &Control::default());
+    let account = outcome.account();
+    assert_eq!(account.moved_bytes(), 8 * MIB, "{outcome:?}");
+    assert!(account.left_for(Reason::OutOfBudget) >= 24 * MIB, "{outcome:?}");
+    assert!(on(&scene.nodes("anon"), away()) >= 24 * MIB);
+    let none = RunLimits { budget_bytes: Some(0), ..RunLimits::default() };
+    let inspected = inspect(&scene.target(), &Options::default());
+    let outcome = inspected.carry_out(&none, &Control::default());
+    assert_eq!(outcome.account().moved_bytes(), 0, "{outcome:?}");
+    scene.finish();
+}
+
 fn stat(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
 }

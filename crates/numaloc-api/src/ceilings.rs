@@ -210,7 +210,14 @@ impl Ceilings {
             // Every profile allows all of a node's CPUs: a request can only lower the bound.
             node_cpu_percent_max: _,
         } = pacing;
-        let Limits { batch_bytes, workers: threads, timeout, rate_bytes_per_second } = limits;
+        let Limits {
+            batch_bytes,
+            workers: threads,
+            timeout,
+            rate_bytes_per_second,
+            // It only lowers what a request does.
+            hourly_budget_bytes: _,
+        } = limits;
         let most = self.pace();
         // The fastest profile bounds neither: a request may ask for more than it has by itself.
         let is_bounded = self.profile < Profile::Fast;

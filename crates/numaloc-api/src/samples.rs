@@ -91,6 +91,7 @@ pub fn limits() -> Limits {
         workers: Some(3),
         timeout: Some(Duration::from_millis(300_500)),
         rate_bytes_per_second: Some(512 * MIB),
+        hourly_budget_bytes: Some(6 << 30),
     }
 }
 
@@ -407,6 +408,10 @@ pub fn schedule() -> Schedule {
         pins: [(4712, process(4712))].into(),
         etag: "e-1".to_owned(),
         declared_in: Some("/etc/numaloc/conf.d/50-hourly.toml".to_owned()),
+        relieved: [(NodeId(1), 3 << 30), (NodeId(2), 4 << 30)].into(),
+        relieved_at: Some(at(25_000)),
+        hour_moved_bytes: 5 << 30,
+        hour_start: Some(at(12_000)),
     }
 }
 

@@ -130,7 +130,7 @@ pub use ask::{
         tiers::{self, BadTiers, BesideKernel, KeepFast, Tiers, Watch},
         weighted::Weights,
     },
-    relief::{self, BadRelief, Relief},
+    relief::{self, BadRelief, NodeUse, Relief, ReliefBound},
     temperatures::{Sights, Temperature, Temperatures},
 };
 pub use home::claim::{self, Belonging, CellHome, Claim, Claims};

@@ -1,13 +1,13 @@
 //! Checks whether anything can be done for a target, without looking at its memory.
 
 use crate::{Aim, Authority, Error, FoundTarget, Local, files, members::Members};
-use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
+use numaloc_core::{NodeSet, NodeUse, Options, Process, Relief, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
-use numaloc_host::node_free_bytes;
+use numaloc_host::{node_free_bytes, traffic};
 use std::sync::Arc;
 
 impl Local {
-    /// As [`Self::find`], for a schedule. If it relieves a node, only the node's free memory is read while there is enough.
+    /// As [`Self::find`], for a schedule. If it relieves a node, only the node is looked at while it is within its bound.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -19,12 +19,26 @@ impl Local {
         stop: &dyn Fn() -> bool,
     ) -> Result<FoundTarget, Error> {
         let Some(relief) = &options.relief else { return self.find(aim, options, authority, stop) };
-        let free_bytes = node_free_bytes(&self.roots, relief.node)?;
-        let found = match relief.is_needed(free_bytes) {
+        let node = self.use_of(relief, stop)?;
+        let found = match relief.is_needed(node) {
             true => self.find(aim, options, authority, stop)?,
             false => FoundTarget::default(),
         };
-        Ok(FoundTarget { node_free_bytes: Some(free_bytes), ..found })
+        Ok(FoundTarget { relieved_node: Some(node), ..found })
+    }
+
+    /// The state of a node as far as its relief depends on it.
+    fn use_of(&self, relief: &Relief, stop: &dyn Fn() -> bool) -> Result<NodeUse, Error> {
+        let free_bytes = node_free_bytes(&self.roots, relief.node)?;
+        let traffic = match relief.measures_traffic() {
+            true => {
+                let migration = Migration::without_memory(&self.roots)?;
+                let nodes = traffic::measure_nodes(&self.roots, migration.topology(), stop);
+                nodes.get(&relief.node).copied()
+            }
+            false => None,
+        };
+        Ok(NodeUse { free_bytes, traffic })
     }
 
     /// The processes of a target: whether they exist, `authority` extends to them, and they have a node to go to. Does

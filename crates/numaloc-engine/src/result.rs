@@ -1,7 +1,7 @@
 //! Scan results of a target, its plan, and the end of a run: plain values.
 
 use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary};
-use numaloc_core::{Identity, Moved, NodeSet};
+use numaloc_core::{Identity, Moved, NodeSet, NodeUse};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The scan's result for a target. It shows whether jobs are in each other's way.
@@ -15,8 +15,8 @@ pub struct FoundTarget {
     pub nodes: NodeSet,
     /// The members of the target, including members that take no part.
     pub members: Vec<MemberResult>,
-    /// Bytes that are free on the node that is to be relieved; `None`: none is.
-    pub node_free_bytes: Option<u64>,
+    /// State of the node that is to be relieved; `None`: none is.
+    pub relieved_node: Option<NodeUse>,
 }
 
 impl FoundTarget {

@@ -26,6 +26,8 @@ pub struct RunLimits {
     pub attempts: u32,
     /// Longest duration of the run. Memory that has not moved by then is left, with the reason `OutOfTime`.
     pub timeout: Option<Duration>,
+    /// Most bytes that the run moves. Memory that is left then has the reason `OutOfBudget`.
+    pub budget_bytes: Option<u64>,
     /// Most bytes per second that are passed to calls, whether they then move or not.
     pub rate_bytes_per_second: Option<u64>,
     /// Share of its time that a worker may be busy (calls, scans and verifications), in percent from 1 to 100. `None`: the
@@ -71,7 +73,13 @@ impl RunLimits {
                 Some((whole / 2).max(1))
             }
         };
-        Self { timeout: None, rate_bytes_per_second, duty_percent, ..self.clone() }
+        Self {
+            timeout: None,
+            budget_bytes: None,
+            rate_bytes_per_second,
+            duty_percent,
+            ..self.clone()
+        }
     }
 }
 
@@ -81,6 +89,7 @@ impl Default for RunLimits {
             batch_bytes: None,
             attempts: 4,
             timeout: None,
+            budget_bytes: None,
             rate_bytes_per_second: None,
             duty_percent: None,
             shared_rate: None,

@@ -64,6 +64,7 @@ pub struct Work<'a> {
     pub searches: Searches,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
+    budget_bytes: Option<u64>,
     deadline: Option<Instant>,
 }
 
@@ -126,6 +127,7 @@ impl<'a> Work<'a> {
             small_folios: probe::small_folios(roots),
             searches: Searches::new(&plan.moves, survey.page_access.can_scan),
             claimed_bytes: AtomicU64::new(0),
+            budget_bytes: limits.budget_bytes,
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         }
     }
@@ -134,8 +136,8 @@ impl<'a> Work<'a> {
     pub fn hottest_first(&self, heat: &Heat) {
         let (moves, bytes) = (&self.plan.moves, self.pacer.most_bytes);
         *self.windows.lock() = match &self.plan.options.relief {
-            // What leaves a node is used from there.
-            Some(relief) if relief.returning_bytes.is_none() => {
+            // What leaves a node for its room is still used from its CPUs; what leaves it for its traffic is to take that with it.
+            Some(relief) if relief.returning_bytes.is_none() && !relief.measures_traffic() => {
                 Windows::coldest_first(moves, bytes, heat)
             }
             _ => Windows::hottest_first(moves, bytes, heat),
@@ -173,7 +175,9 @@ impl<'a> Work<'a> {
             Some(Reason::OutOfTime)
         } else if self.control.ended_with().is_some() {
             Some(Reason::NotReturned)
-        } else if self.ratio_is_reached() {
+        } else if self.has_moved(self.budget_bytes) {
+            Some(Reason::OutOfBudget)
+        } else if self.has_moved(self.plan.limit_bytes) {
             let is_relief = self.plan.options.relief.is_some();
             Some(if is_relief { Reason::NotNeeded } else { Reason::RatioReached })
         } else if self.control.allowance.as_ref().is_some_and(Allowance::is_closed) {
@@ -194,12 +198,13 @@ impl<'a> Work<'a> {
         self.topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default()
     }
 
-    /// Reserves up to `bytes` of the memory that may still be moved under a target ratio or an allowance, so that all
+    /// Reserves up to `bytes` of the memory that may still be moved under a target ratio, an allowance or a budget, so that all
     /// workers together do not move more. Returns how much was reserved: 0 while other workers have reserved the
     /// rest, or while no more is allowed.
     pub fn claim(&self, bytes: u64) -> u64 {
         let allowed = self.control.allowance.as_ref().map(Allowance::bytes);
-        let Some(limit) = allowed.or(self.plan.limit_bytes) else { return bytes };
+        let needed = allowed.or(self.plan.limit_bytes);
+        let Some(limit) = needed.into_iter().chain(self.budget_bytes).min() else { return bytes };
         let grant = |claimed: u64| bytes.min(limit.saturating_sub(claimed));
         let add = |claimed| Some(claimed + grant(claimed));
         let (Ok(claimed) | Err(claimed)) =
@@ -214,8 +219,9 @@ impl<'a> Work<'a> {
         self.claimed_bytes.fetch_sub(claimed, Ordering::Relaxed);
     }
 
-    fn ratio_is_reached(&self) -> bool {
+    /// Whether the run has moved as much as one of its limits allows.
+    fn has_moved(&self, limit: Option<u64>) -> bool {
         let moved = self.control.moved_bytes.load(Ordering::Relaxed);
-        self.plan.limit_bytes.is_some_and(|limit| moved >= limit)
+        limit.is_some_and(|limit| moved >= limit)
     }
 }

@@ -59,6 +59,7 @@
 
 mod agenda;
 mod book;
+mod budget;
 mod changes;
 mod collection;
 mod command;

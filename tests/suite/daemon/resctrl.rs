@@ -2,7 +2,7 @@
 //! where the kernel's would be. All else is real: the daemon, its threads, and the memory that moves.
 
 use super::*;
-use crate::scene::Scene;
+use crate::{scene::Scene, truth::on as on_node};
 use numaloc_tests::resctrl::{MOUNT_POINT, Machine, Resctrl, in_private_mounts, make_mount_point};
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -88,17 +88,17 @@ fn jobs_move_in_the_group_unless_they_are_gentle() {
     });
 }
 
-/// Has the counters of the home node's cache rise by 10 GiB a second until this value is dropped.
-struct HomeIsUsed(Arc<AtomicBool>, Option<JoinHandle<()>>);
+/// Has the counters of a node's cache rise by 10 GiB a second until this value is dropped.
+struct NodeIsUsed(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
-impl HomeIsUsed {
-    fn new(fs: &Resctrl) -> Self {
+impl NodeIsUsed {
+    fn new(fs: &Resctrl, cache: u32) -> Self {
         let (over, begin, fs) = (Arc::new(AtomicBool::new(false)), Instant::now(), fs.clone());
         let is_over = over.clone();
         let counting = move || {
             while !is_over.load(Ordering::Relaxed) {
                 let bytes = begin.elapsed().as_micros() as u64 * (10 << 30) / 1_000_000;
-                fs.count("", 0, &bytes.to_string(), &bytes.to_string());
+                fs.count("", cache, &bytes.to_string(), &bytes.to_string());
                 thread::sleep(Duration::from_millis(10));
             }
         };
@@ -106,7 +106,7 @@ impl HomeIsUsed {
     }
 }
 
-impl Drop for HomeIsUsed {
+impl Drop for NodeIsUsed {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
         self.1.take().map(JoinHandle::join);
@@ -126,7 +126,7 @@ fn memory_stays_while_the_home_node_is_saturated() {
             request.spec.as_mut().expect("a spec").policy = Some(policy);
             client.try_create(request).expect("it is taken").name
         };
-        let used = HomeIsUsed::new(fs);
+        let used = NodeIsUsed::new(fs, 0);
         let pid = scene.app.pid().to_string();
         let plan = ["plan", "--pid", &pid, "--node-bandwidth-max", "1G/s"];
         let output = daemon.ctl(&plan);
@@ -143,6 +143,39 @@ fn memory_stays_while_the_home_node_is_saturated() {
         client.reaches(&create(100 << 30), v1::JobState::Succeeded);
         scene.assert_on("anon", 0, 32 * MIB);
         drop(used);
+        scene.finish();
+    });
+}
+
+#[test]
+fn memory_leaves_a_node_that_is_used_too_much_and_comes_back() {
+    on(|fs| {
+        let daemon = Daemon::start();
+        let scene = Scene::remote(&["anon:64M"]);
+        let pid = scene.app.pid().to_string();
+        let left = || 64 * MIB - on_node(&scene.nodes("anon"), 1);
+        let relieve = ["relieve", "1", "--bandwidth", "5G/s", "--pid", &pid];
+        let within = daemon.ctl(&relieve);
+        let text = String::from_utf8_lossy(&within.stdout);
+        assert!(text.contains("memory of node 1 is used at 5.0 GiB/s at most"), "{within:?}");
+        assert_eq!(left(), 0);
+
+        let used = NodeIsUsed::new(fs, 1);
+        let output = daemon.ctl(&relieve);
+        // Half of what CPUs do with the node's memory is too much, so half of the memory leaves.
+        let half = left();
+        assert!((24 * MIB..=40 * MIB).contains(&half), "{half}: {output:?}");
+        let schedule = [
+            &["schedules", "create", "--id", "relief", "--relieve", "1"][..],
+            &["--bandwidth-above", "5G/s", "--return-after", "5s"],
+            &["--interval", "1s", "--pid", &pid],
+        ];
+        let created = daemon.ctl(&schedule.concat());
+        assert!(created.status.success(), "{created:?}");
+        until("more of it leaves", || left() > half + 8 * MIB);
+        drop(used);
+        until("what has left by the schedule comes back", || left() < half + 4 * MIB);
+        assert!(left() > half - 4 * MIB, "{} of {half}", left());
         scene.finish();
     });
 }

@@ -172,6 +172,7 @@ fn limits() -> Vec<(v1::Limits, Answer)> {
         (v1::Limits { workers: Some(2), ..none() }, Takes(Excess::Workers)),
         (v1::Limits { timeout: Some(day), ..none() }, Takes(Excess::Timeout)),
         (v1::Limits { rate_bytes_per_second: Some(8192), ..none() }, Takes(Excess::Rate)),
+        (v1::Limits { hourly_budget_bytes: Some(8192), ..none() }, Harmless("it moves less")),
     ]
 }
 

@@ -76,6 +76,7 @@ impl From<&value::Limits> for v1::Limits {
             workers,
             timeout: limits.timeout.map(duration),
             rate_bytes_per_second: limits.rate_bytes_per_second.map(int),
+            hourly_budget_bytes: limits.hourly_budget_bytes.map(int),
         }
     }
 }

@@ -186,6 +186,23 @@ pub fn flows(field: &str, from: &[v1::Flow], bad: &mut Violations) -> Flows {
     flows
 }
 
+/// Reads bytes by node.
+pub fn bytes_by_node(
+    field: &str,
+    from: &[v1::NodeBytes],
+    bad: &mut Violations,
+) -> BTreeMap<NodeId, u64> {
+    let mut nodes = BTreeMap::new();
+    for (index, on) in from.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        let bytes = amount(&format!("{field}.bytes"), on.bytes, bad);
+        if let Some(node) = node(&field, on.node_id, bad) {
+            nodes.insert(node, bytes);
+        }
+    }
+    nodes
+}
+
 /// Reads a set of nodes.
 pub fn nodes(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
     from.iter().filter_map(|&id| node(field, id, bad)).collect()

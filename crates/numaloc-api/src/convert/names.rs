@@ -85,6 +85,7 @@ enum_names!(both Reason => v1::LeftReason {
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
     NotNeeded => NotNeeded, KernelPage => KernelPage, NetworkFile => NetworkFile,
     NotReturned => NotReturned, TargetSaturated => TargetSaturated,
+    OutOfBudget => OutOfBudget,
 });
 enum_names!(both NodeKind => v1::NodeKind {
     Dram => Dram, Hbm => Hbm, Cxl => Cxl, Persistent => Persistent, Gpu => Gpu,

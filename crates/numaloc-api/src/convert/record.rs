@@ -2,6 +2,7 @@
 
 use super::{
     client::pins,
+    locality::node_bytes,
     names::{int, int32, timestamp},
     outcome::summed_up,
     placement::node_ids,
@@ -122,6 +123,10 @@ impl From<&Schedule> for v1::Schedule {
             request_digest: schedule.request_digest.cast_signed(),
             etag: schedule.etag.clone(),
             declared_in: schedule.declared_in.clone().unwrap_or_default(),
+            relieved: node_bytes(&schedule.relieved),
+            relieve_time: schedule.relieved_at.map(timestamp),
+            hour_moved_bytes: int(schedule.hour_moved_bytes),
+            hour_start_time: schedule.hour_start.map(timestamp),
             ..(&schedule.spec).into()
         }
     }

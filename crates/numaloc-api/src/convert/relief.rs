@@ -6,7 +6,7 @@ use super::{
     names::{self, index, int},
 };
 use crate::{Problem, Violations, v1};
-use numaloc_core::{NodeId, NodeSet, Options, Placement, Relief, ids::INDEX_MAX, relief};
+use numaloc_core::{NodeId, Options, Placement, Relief, ReliefBound, ids::INDEX_MAX, relief};
 use std::time::Duration;
 
 /// Reads the relief at `field`.
@@ -15,18 +15,37 @@ pub fn read(field: &str, from: Option<v1::Relief>, bad: &mut Violations) -> Opti
     let at = |name: &str| format!("{field}.{name}");
     let node = number(&at("node_id"), Some(from.node_id.into()), 0..=INDEX_MAX.into(), bad);
     let most = i64::MAX.unsigned_abs();
-    let below = number(&at("free_below_bytes"), Some(from.free_below_bytes), 1..=most, bad)?;
-    let until = number(&at("free_until_bytes"), from.free_until_bytes, below..=most, bad);
+    let bound = match from.bandwidth_above_bytes_per_second {
+        Some(above) => {
+            let above =
+                number(&at("bandwidth_above_bytes_per_second"), Some(above), 1..=most, bad)?;
+            let until = from.bandwidth_until_bytes_per_second;
+            let until = number(&at("bandwidth_until_bytes_per_second"), until, 1..=above, bad);
+            if from.free_below_bytes != 0 || from.free_until_bytes.is_some() {
+                let other = "bandwidth_above_bytes_per_second";
+                bad.push(at("free_below_bytes"), Problem::Excludes { other });
+            }
+            let until_bytes_per_second = until.unwrap_or(above);
+            ReliefBound::Traffic { above_bytes_per_second: above, until_bytes_per_second }
+        }
+        None => {
+            let below = Some(from.free_below_bytes);
+            let below_bytes = number(&at("free_below_bytes"), below, 1..=most, bad)?;
+            let until = from.free_until_bytes;
+            let until = number(&at("free_until_bytes"), until, below_bytes..=most, bad);
+            if from.bandwidth_until_bytes_per_second.is_some() {
+                bad.push(at("bandwidth_until_bytes_per_second"), Problem::NotEmpty);
+            }
+            ReliefBound::Free { below_bytes, until_bytes: until.unwrap_or(below_bytes) }
+        }
+    };
     let span = Duration::ZERO..=SPAN_MAX;
     let return_after = duration(&at("return_after"), from.return_after, span, bad);
     let returning = number(&at("returning_bytes"), from.returning_bytes, 1..=most, bad);
     Some(Relief {
-        node: NodeId(u32::try_from(node?).ok()?),
-        free_below_bytes: below,
-        free_until_bytes: until.unwrap_or(below),
         return_after: return_after.unwrap_or(relief::RETURN_AFTER),
         returning_bytes: returning,
-        spared: NodeSet::new(),
+        ..Relief::within(NodeId(u32::try_from(node?).ok()?), bound)
     })
 }
 
@@ -47,12 +66,23 @@ pub fn check(field: &str, options: &Options, bad: &mut Violations) {
 
 impl From<&Relief> for v1::Relief {
     fn from(relief: &Relief) -> Self {
-        Self {
+        let common = Self {
             node_id: index(relief.node.0),
-            free_below_bytes: int(relief.free_below_bytes),
-            free_until_bytes: Some(int(relief.free_until_bytes)),
             return_after: Some(names::duration(relief.return_after)),
             returning_bytes: relief.returning_bytes.map(int),
+            ..Self::default()
+        };
+        match relief.bound {
+            ReliefBound::Free { below_bytes, until_bytes } => Self {
+                free_below_bytes: int(below_bytes),
+                free_until_bytes: Some(int(until_bytes)),
+                ..common
+            },
+            ReliefBound::Traffic { above_bytes_per_second, until_bytes_per_second } => Self {
+                bandwidth_above_bytes_per_second: Some(int(above_bytes_per_second)),
+                bandwidth_until_bytes_per_second: Some(int(until_bytes_per_second)),
+                ..common
+            },
         }
     }
 }

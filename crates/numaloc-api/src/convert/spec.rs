@@ -179,6 +179,12 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
         rate_bytes_per_second: bounded(
             &at("rate_bytes_per_second"),
             from.rate_bytes_per_second,
+            rate.clone(),
+            bad,
+        ),
+        hourly_budget_bytes: bounded(
+            &at("hourly_budget_bytes"),
+            from.hourly_budget_bytes,
             rate,
             bad,
         ),

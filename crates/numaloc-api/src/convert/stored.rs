@@ -3,7 +3,7 @@
 use super::{
     bounds::{EVENT, JOB, REQUEST_ID_MAX, SCHEDULE},
     check::{name, required, resource, time, token},
-    ended::{amount, nodes, outcome},
+    ended::{amount, bytes_by_node, nodes, outcome},
     labels::labels,
     member::{failed, members},
     names::{event_number, must_name, named},
@@ -202,6 +202,10 @@ impl TryFrom<v1::Schedule> for Schedule {
         let creator_gid = from.creator_gid.take();
         let request_digest = from.request_digest.cast_unsigned();
         let declared_in = std::mem::take(&mut from.declared_in);
+        let relieved = bytes_by_node("relieved", &from.relieved, &mut bad);
+        let relieved_at = time("relieve_time", from.relieve_time, &mut bad);
+        let hour_moved_bytes = amount("hour_moved_bytes", from.hour_moved_bytes, &mut bad);
+        let hour_start = time("hour_start_time", from.hour_start_time, &mut bad);
         let pins = pins(std::mem::take(&mut from.pinned_processes), &mut bad);
         let spec = settings("", from, &mut bad);
         let schedule = id.zip(state).map(|(id, state)| Self {
@@ -222,6 +226,10 @@ impl TryFrom<v1::Schedule> for Schedule {
             request_digest,
             etag,
             declared_in: Some(declared_in).filter(|file| !file.is_empty()),
+            relieved,
+            relieved_at,
+            hour_moved_bytes,
+            hour_start,
         });
         bad.or_of(schedule)
     }

@@ -205,7 +205,7 @@ pub fn nothing_to_move(plan: &Plan) -> Option<(JobState, String)> {
         && stays.contains_key(&Reason::NotNeeded)
     {
         return skipped(match relief.returning_bytes {
-            None => format!("node {} has enough free memory", relief.node),
+            None => relief.within_bound(),
             Some(_) => format!("node {} has no room for memory that left it", relief.node),
         });
     }

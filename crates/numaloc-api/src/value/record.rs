@@ -5,7 +5,7 @@ use super::{
     Pins, ScheduleId, ScheduleSpec, ScheduleState, Target, WorkloadSpec,
 };
 use crate::v1;
-use numaloc_core::{NodeSet, Plan};
+use numaloc_core::{NodeId, NodeSet, Plan};
 use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -214,6 +214,14 @@ pub struct Schedule {
     pub etag: String,
     /// The file of the daemon's configuration that declares it; `None`: a client has created it.
     pub declared_in: Option<String>,
+    /// Bytes that its runs have moved away from the node that it relieves and have not brought back, by the node that they went to.
+    pub relieved: BTreeMap<NodeId, u64>,
+    /// When a run last moved some of them.
+    pub relieved_at: Option<SystemTime>,
+    /// What its runs have moved in an hour; only of schedules with a budget.
+    pub hour_moved_bytes: u64,
+    /// When that hour began.
+    pub hour_start: Option<SystemTime>,
 }
 
 impl Schedule {
@@ -237,6 +245,10 @@ impl Schedule {
             pins: Pins::new(),
             etag: String::new(),
             declared_in: None,
+            relieved: BTreeMap::new(),
+            relieved_at: None,
+            hour_moved_bytes: 0,
+            hour_start: None,
         }
     }
 }

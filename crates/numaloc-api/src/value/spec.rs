@@ -234,6 +234,8 @@ pub struct Limits {
     pub timeout: Option<Duration>,
     /// Most bytes that are passed to calls per second.
     pub rate_bytes_per_second: Option<u64>,
+    /// Most bytes that move in an hour.
+    pub hourly_budget_bytes: Option<u64>,
 }
 
 /// A migration as a client requests it.
@@ -250,7 +252,7 @@ pub struct MigrationSpec {
 impl MigrationSpec {
     /// Whether 0.1.0, which drops fields that it does not know, would do something else with it.
     pub fn is_newer_than_0_1(&self) -> bool {
-        let Self { target, policy, limits: _ } = self;
+        let Self { target, policy, limits } = self;
         let options = &policy.options;
         let has_nodes = |rule: &MapRule| matches!(rule.placement, Placement::Nodes(_));
         !target.container_labels.is_empty()
@@ -260,6 +262,7 @@ impl MigrationSpec {
             || options.pool_reserve_percent != Options::default().pool_reserve_percent
             || options.node_bandwidth_max_bytes_per_second.is_some()
             || options.relief.is_some()
+            || limits.hourly_budget_bytes.is_some()
             || matches!(options.home, HomeRule::Devices | HomeRule::Near)
             || options.maps.iter().any(has_nodes)
             || options.placement.by_use().is_some()

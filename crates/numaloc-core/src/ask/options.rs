@@ -7,7 +7,7 @@ use crate::{
         map_rule::MapRule,
         pace::{Order, Pacing},
         placement::{Placement, bandwidth::UnknownBandwidth},
-        relief::Relief,
+        relief::{Relief, ReliefBound},
     },
     machine::{
         ids::{NodeId, NodeSet},
@@ -197,7 +197,10 @@ impl Options {
             Some(_) => {
                 let memory = topology.node(relief.node).map(|node| &node.memory);
                 let high = memory.map_or(0, |memory| memory.high_watermark_bytes);
-                let kept = relief.free_until_bytes.saturating_sub(high);
+                let kept = match relief.bound {
+                    ReliefBound::Free { until_bytes, .. } => until_bytes.saturating_sub(high),
+                    ReliefBound::Traffic { .. } => 0,
+                };
                 Self {
                     from: self.from.clone().or(Some(others)),
                     to: Some(own),
@@ -208,12 +211,31 @@ impl Options {
         })
     }
 
+    /// Whether it has to be measured how much nodes are used.
+    pub fn measures_traffic(&self) -> bool {
+        self.most_traffic().is_some()
+    }
+
     /// The options with the nodes that are used too much, of those whose use is known. A lower bound that is too much is enough.
     #[must_use]
     pub fn measured(&self, use_of_nodes: &BTreeMap<NodeId, NodeTraffic>) -> Self {
-        let most = self.node_bandwidth_max_bytes_per_second.unwrap_or(u64::MAX);
+        let most = self.most_traffic().unwrap_or(u64::MAX);
         let over = use_of_nodes.iter().filter(|(_, traffic)| traffic.bytes_per_second > most);
-        Self { saturated: over.map(|(node, _)| *node).collect(), ..self.clone() }
+        let saturated = over.map(|(node, _)| *node).collect();
+        let with_traffic = |relief: Relief| {
+            let traffic = use_of_nodes.get(&relief.node).copied();
+            Relief { traffic, ..relief }
+        };
+        Self { saturated, relief: self.relief.clone().map(with_traffic), ..self.clone() }
+    }
+
+    /// The most that a target node may be used: what leaves a node because of its traffic is not to saturate another.
+    fn most_traffic(&self) -> Option<u64> {
+        let of_relief = self.relief.as_ref().and_then(|relief| match relief.bound {
+            ReliefBound::Traffic { above_bytes_per_second, .. } => Some(above_bytes_per_second),
+            ReliefBound::Free { .. } => None,
+        });
+        [self.node_bandwidth_max_bytes_per_second, of_relief].into_iter().flatten().min()
     }
 
     /// The share of the movable memory that is to be local in the end, in percent. A relief brings nothing home.
@@ -234,6 +256,7 @@ mod tests {
         let known = [(0, 80, true), (1, 81, true), (2, 90, false)].map(traffic).into();
         let bound = |node_bandwidth_max_bytes_per_second| {
             let options = Options { node_bandwidth_max_bytes_per_second, ..Options::default() };
+            assert_eq!(options.measures_traffic(), node_bandwidth_max_bytes_per_second.is_some());
             options.measured(&known).saturated.to_string()
         };
         assert_eq!(

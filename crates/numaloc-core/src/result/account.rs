@@ -57,11 +57,13 @@ pub enum Reason {
     NotReturned,
     /// The memory of the target node is used more than the request allows.
     TargetSaturated,
+    /// As many bytes have moved as may move in an hour.
+    OutOfBudget,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 22] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -83,6 +85,7 @@ impl Reason {
         Self::KernelPage,
         Self::NotReturned,
         Self::TargetSaturated,
+        Self::OutOfBudget,
     ];
 
     /// Stable name for people and machines.
@@ -109,6 +112,7 @@ impl Reason {
             Self::KernelPage => "kernel_page",
             Self::NotReturned => "not_returned",
             Self::TargetSaturated => "target_saturated",
+            Self::OutOfBudget => "out_of_budget",
         }
     }
 
@@ -156,6 +160,7 @@ impl fmt::Display for Reason {
             Self::KernelPage => "page of the kernel or a driver",
             Self::NotReturned => "a call of the kernel has not returned",
             Self::TargetSaturated => "target node saturated",
+            Self::OutOfBudget => "no budget left this hour",
         })
     }
 }
@@ -388,6 +393,7 @@ mod tests {
             Unreadable,
             NotReturned,
             TargetSaturated,
+            OutOfBudget,
         ];
         assert_eq!(short.collect::<Vec<_>>(), expected);
         // Busy, cancelled, gone and moved back.

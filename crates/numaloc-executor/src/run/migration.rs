@@ -72,7 +72,7 @@ impl<'a> Migration<'a> {
     /// Checks that memory can be moved on this host as `options` ask for.
     ///
     /// # Errors
-    /// [`Error::BadNode`], [`Error::OneNode`], [`Error::NoDamon`].
+    /// [`Error::BadNode`], [`Error::OneNode`], [`Error::NotCounted`], [`Error::NoDamon`].
     pub fn check(&self, options: &Options) -> Result<(), Error> {
         self.check_options(options)?;
         topology::check_several(&self.topology)
@@ -80,6 +80,12 @@ impl<'a> Migration<'a> {
 
     fn check_options(&self, options: &Options) -> Result<(), Error> {
         topology::check_options(self.roots, &self.topology, options)?;
+        let by_traffic = options.relief.as_ref().filter(|relief| relief.measures_traffic());
+        if let Some(relief) = by_traffic
+            && !traffic::is_counted(self.roots, &self.topology, relief.node)
+        {
+            return Err(Error::NotCounted { node: relief.node.0 });
+        }
         if let Some(tiers) = options.placement.by_use() {
             tiering::beside_kernel(self.roots, tiers)?;
             heat::check_watch(self.roots, tiers.watch)?;
@@ -149,9 +155,9 @@ fn with_saturated<'o>(
     options: &'o Options,
     stop: &dyn Fn() -> bool,
 ) -> Cow<'o, Options> {
-    match options.node_bandwidth_max_bytes_per_second {
-        Some(_) => Cow::Owned(options.measured(&traffic::measure_nodes(roots, topology, stop))),
-        None => Cow::Borrowed(options),
+    match options.measures_traffic() {
+        true => Cow::Owned(options.measured(&traffic::measure_nodes(roots, topology, stop))),
+        false => Cow::Borrowed(options),
     }
 }
 

@@ -187,6 +187,11 @@ pub enum Error {
          measured it; give numbers, on the command line for example --weights 0=3,1=1"
     )]
     NoBandwidth { nodes: String },
+    /// A node is to be relieved by its traffic, and nothing counts that.
+    #[error(
+        "nothing counts how much node {node} is used: that takes memory bandwidth monitoring of the processors (resctrl, mounted at          /sys/fs/resctrl), and CPUs on each node with memory; relieve the node by its free memory"
+    )]
+    NotCounted { node: u32 },
     /// A placement on several nodes has only one.
     #[error(
         "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with \
@@ -341,6 +346,7 @@ impl Error {
             | Self::BadGoal(_)
             | Self::BadRelief(_)
             | Self::NoBandwidth { .. }
+            | Self::NotCounted { .. }
             | Self::NodesForbidden { .. }
             | Self::BadTiers(_)
             | Self::KernelTiers { .. }

@@ -160,6 +160,13 @@ pub fn measure_nodes(
     traffic.by_node(&caches(roots, topology), topology)
 }
 
+/// Whether something says how much a node is used ([`HostTraffic::by_node`]).
+pub fn is_counted(roots: &Roots, topology: &Topology, node: NodeId) -> bool {
+    let counters = read(roots);
+    let known = counters.until(&counters, SPAN);
+    known.by_node(&caches(roots, topology), topology).contains_key(&node)
+}
+
 /// The counters of at most `most` groups, the control groups first; in order of their names. Counters that say
 /// Unavailable, Unassigned or Error are left out, and groups that end meanwhile.
 pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
@@ -352,6 +359,19 @@ mod tests {
         let by_node = traffic.by_node(&caches(&fake.roots(), &topology), &topology);
         let whole = |bytes_per_second| NodeTraffic { bytes_per_second, is_whole: true };
         assert_eq!(by_node, [(NodeId(0), whole(60)), (NodeId(1), whole(40))].into());
+    }
+
+    #[test]
+    fn a_node_is_counted_where_a_cache_of_it_alone_has_a_counter() {
+        let (fake, topology) = (Fake::new(), two_nodes::topology(1 << 30));
+        let counted =
+            |fake: &Fake| [0, 1].map(|node| is_counted(&fake.roots(), &topology, NodeId(node)));
+        cache(&fake, &[0, 1, 2, 3], 0, "0-3\n");
+        cache(&fake, &[4, 5, 6, 7], 1, "4-7\n");
+        assert_eq!(counted(&fake), [false, false], "resctrl is not mounted");
+        count(&fake, "mon_data/mon_L3_00", "Unavailable", "9999");
+        count(&fake, "mon_data/mon_L3_01", "1", "9999");
+        assert_eq!(counted(&fake), [false, true]);
     }
 
     #[test]

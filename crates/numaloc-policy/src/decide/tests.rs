@@ -150,7 +150,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
                 "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "node_bandwidth_max_bytes_per_second": "80G", "qos_class": "be",
                 "on_interrupt": "resume", "numa_balancing": "pause", "offload": "require", "emit": "always"
             },
-            "limits": {"batch_bytes": 4194304, "workers": 3, "timeout": "300500ms", "rate_bytes_per_second": "512M"}
+            "limits": {"batch_bytes": 4194304, "workers": 3, "timeout": "300500ms", "rate_bytes_per_second": "512M", "hourly_budget_bytes": "6G"}
         },
         "interval": "30s",
         "jitter": "2500ms",

@@ -25,6 +25,9 @@ pub struct LimitArgs {
     /// Most to move in a second, averaged, such as 512M or 1.5G/s.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, allow_hyphen_values = true)]
     pub rate: Option<u64>,
+    /// Most to move in an hour, such as 4G; the runs of a schedule share it [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
+    pub hourly_budget: Option<u64>,
 }
 
 impl LimitArgs {
@@ -39,6 +42,7 @@ impl LimitArgs {
             workers: self.workers.map(usize::from).or(limits.workers),
             timeout: self.timeout.or(limits.timeout),
             rate_bytes_per_second: self.rate.or(limits.rate_bytes_per_second),
+            hourly_budget_bytes: self.hourly_budget.or(limits.hourly_budget_bytes),
         }
     }
 }

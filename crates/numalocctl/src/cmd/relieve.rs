@@ -1,4 +1,4 @@
-//! Carries out `numalocctl relieve`: moves memory from a node until enough of it is free.
+//! Carries out `numalocctl relieve`: moves memory from a node until enough of it is free, or while it is used too much.
 
 use super::{Surroundings, chosen, shown};
 use crate::{
@@ -25,7 +25,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &RelieveArgs) -> Result<Comma
     let migration = args.migration(target);
     let mut document = RelieveDoc {
         node_id: args.node,
-        wanted_free_bytes: args.free,
+        wanted_free_bytes: args.bound.free,
+        wanted_bytes_per_second: args.bound.bandwidth,
         free_before_bytes: free_bytes(&topology, args.node),
         free_after_bytes: None,
         plan: None,
@@ -60,9 +61,10 @@ fn code(document: &RelieveDoc) -> Code {
     };
     let account = job.outcome.as_ref().and_then(|outcome| outcome.account.as_ref());
     let moved = account.map_or(0, |account| amount(account.moved_bytes));
-    let lacked = document.wanted_free_bytes.saturating_sub(document.free_before_bytes);
+    let wanted_bytes = document.wanted_free_bytes.unwrap_or_default();
+    let lacked = wanted_bytes.saturating_sub(document.free_before_bytes);
     match job::code(job) {
-        Code::Done if after < document.wanted_free_bytes && moved < lacked => Code::Partly,
+        Code::Done if after < wanted_bytes && moved < lacked => Code::Partly,
         code => code,
     }
 }

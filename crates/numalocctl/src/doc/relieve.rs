@@ -7,8 +7,10 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct RelieveDoc {
     pub node_id: u32,
-    /// How much was to be free.
-    pub wanted_free_bytes: u64,
+    /// How much was to be free; null with `--bandwidth`.
+    pub wanted_free_bytes: Option<u64>,
+    /// How much of the node's memory was to be used each second at most; null with `--free`.
+    pub wanted_bytes_per_second: Option<u64>,
     pub free_before_bytes: u64,
     /// Null with `--dry-run`.
     pub free_after_bytes: Option<u64>,

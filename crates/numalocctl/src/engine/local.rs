@@ -371,6 +371,7 @@ fn limits(spec: &MigrationSpec) -> RunLimits {
     RunLimits {
         batch_bytes: spec.limits.batch_bytes,
         timeout: spec.limits.timeout,
+        budget_bytes: spec.limits.hourly_budget_bytes,
         rate_bytes_per_second: spec.limits.rate_bytes_per_second,
         ..RunLimits::default()
     }

@@ -167,6 +167,7 @@ fn hint(reason: Reason) -> Option<&'static str> {
             Some("widen cpuset.mems of its cgroup (systemd: AllowedMemoryNodes=)")
         }
         Reason::OutOfTime => Some("a longer --timeout"),
+        Reason::OutOfBudget => Some("a larger --hourly-budget, or the next hour"),
         Reason::FileExcluded => Some("leave out --exclude-file"),
         Reason::NetworkFile => Some("--include-network moves it, if its server is sure to answer"),
         Reason::RatioReached => Some("a higher --target-ratio"),

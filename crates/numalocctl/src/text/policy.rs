@@ -8,7 +8,7 @@ use crate::{
 use numaloc_api::{v1, value::Policy};
 use numaloc_core::{
     Compact, HomeRule, HugetlbSource, MakeRoom, NEAR, Offload, Options, Order, Pacing, Placement,
-    Profile, Relief,
+    Profile, Relief, ReliefBound,
 };
 
 /// The options of a plan that are not at their defaults. The target nodes are not among them.
@@ -71,13 +71,19 @@ pub fn asked(options: &Options) -> Vec<String> {
 
 /// The relief of a node, with its bounds.
 fn relieved(relief: &Relief) -> String {
-    let Relief { node, free_below_bytes: below, free_until_bytes: until, .. } = relief;
-    match relief.returning_bytes {
-        Some(bytes) => format!("return of at most {} to node {node}", size(bytes)),
-        None if below == until => format!("relieve node {node} until {} are free", size(*until)),
-        None => {
-            let [below, until] = [below, until].map(|&bytes| size(bytes));
+    let node = relief.node;
+    match (relief.returning_bytes, relief.bound) {
+        (Some(bytes), _) => format!("return of at most {} to node {node}", size(bytes)),
+        (None, ReliefBound::Free { below_bytes, until_bytes: until }) if below_bytes == until => {
+            format!("relieve node {node} until {} are free", size(until))
+        }
+        (None, ReliefBound::Free { below_bytes, until_bytes }) => {
+            let [below, until] = [below_bytes, until_bytes].map(size);
             format!("relieve node {node} below {below} free until {until} are free")
+        }
+        (None, ReliefBound::Traffic { above_bytes_per_second, until_bytes_per_second }) => {
+            let [above, until] = [above_bytes_per_second, until_bytes_per_second].map(size);
+            format!("relieve node {node} above {above}/s of use until {until}/s")
         }
     }
 }
@@ -117,6 +123,7 @@ pub fn spec_fields(spec: Option<&v1::MigrationSpec>) -> Vec<(&'static str, Strin
         limits.batch_bytes.map(|bytes| format!("batches of {}", size(bytes))),
         limits.workers.map(|workers| format!("{workers} workers")),
         limits.rate_bytes_per_second.map(|bytes| format!("{}/s", size(bytes))),
+        limits.hourly_budget_bytes.map(|bytes| format!("{} an hour", size(bytes))),
     ];
     let named = policy.options.named_nodes();
     let to = named.map(|nodes| list(nodes.iter().map(|node| node.0)));

@@ -9,6 +9,7 @@ pub fn relieve(document: &RelieveDoc, view: View) -> String {
     let RelieveDoc {
         node_id,
         wanted_free_bytes,
+        wanted_bytes_per_second,
         free_before_bytes,
         free_after_bytes,
         plan: answer,
@@ -22,11 +23,12 @@ pub fn relieve(document: &RelieveDoc, view: View) -> String {
         return text;
     }
     let now = free_after_bytes.map(|bytes| format!(", {} now", size(bytes)));
-    let (before, wanted) = (size(*free_before_bytes), size(*wanted_free_bytes));
-    text += &format!(
-        "node {node_id}: {before} free before{}; {wanted} wanted\n",
-        now.unwrap_or_default()
-    );
+    let (before, now) = (size(*free_before_bytes), now.unwrap_or_default());
+    let free = wanted_free_bytes.map(|bytes| format!("{} wanted", size(bytes)));
+    let used =
+        wanted_bytes_per_second.map(|rate| format!("use of at most {}/s wanted", size(rate)));
+    let wanted = free.or(used).unwrap_or_default();
+    text += &format!("node {node_id}: {before} free before{now}; {wanted}\n");
     text
 }
 
@@ -38,7 +40,8 @@ mod tests {
     fn free_memory_is_beside_what_is_wanted() {
         let preview = RelieveDoc {
             node_id: 1,
-            wanted_free_bytes: 2 << 30,
+            wanted_free_bytes: Some(2 << 30),
+            wanted_bytes_per_second: None,
             free_before_bytes: 512 << 20,
             free_after_bytes: None,
             plan: None,
@@ -49,5 +52,9 @@ mod tests {
         let done = RelieveDoc { free_after_bytes: Some(2 << 30), ..preview };
         let text = relieve(&done, View::TABLE);
         assert_eq!(text, "node 1: 512.0 MiB free before, 2.0 GiB now; 2.0 GiB wanted\n");
+        let rate = Some(60 << 30);
+        let by_use = RelieveDoc { wanted_free_bytes: None, wanted_bytes_per_second: rate, ..done };
+        let text = relieve(&by_use, View::TABLE);
+        assert!(text.ends_with("; use of at most 60.0 GiB/s wanted\n"), "{text}");
     }
 }

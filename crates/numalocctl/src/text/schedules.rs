@@ -12,7 +12,7 @@ use crate::{
     doc::{AppliedDoc, AppliedRecord, Change},
     fields as values,
     output::View,
-    units::seconds,
+    units::{seconds, size},
 };
 use numaloc_api::v1;
 
@@ -96,12 +96,32 @@ pub fn schedule(schedule: &v1::Schedule, _: View) -> String {
         ("last run", time(schedule.last_run_time)),
         ("next run", time(schedule.next_run_time)),
         ("target gone", time(schedule.gone_time)),
+        ("relieved", relieved(schedule)),
+        ("hour", hour(schedule)),
         ("created", format!("{} by {}", time(schedule.create_time), schedule.creator)),
         ("updated", time(schedule.update_time)),
         ("request id", schedule.request_id.clone()),
         ("etag", schedule.etag.clone()),
     ];
     head + &fields(spec_fields(schedule.spec.as_ref()).into_iter().chain(rest))
+}
+
+/// What is away from the node that a schedule relieves.
+fn relieved(schedule: &v1::Schedule) -> String {
+    if schedule.relieved.is_empty() {
+        return String::new();
+    }
+    let on = |on: &v1::NodeBytes| format!("{} on node {}", size(on.bytes), on.node_id);
+    let nodes: Vec<_> = schedule.relieved.iter().map(on).collect();
+    format!("{}, since {}", nodes.join(", "), time(schedule.relieve_time))
+}
+
+/// What has moved in the hour of its budget.
+fn hour(schedule: &v1::Schedule) -> String {
+    let start = schedule.hour_start_time.filter(|_| schedule.hour_moved_bytes > 0);
+    start.map_or(String::new(), |start| {
+        format!("{} moved since {}", size(schedule.hour_moved_bytes), time(Some(start)))
+    })
 }
 
 /// A line for each record that a file declares or that was removed for it.

@@ -29,8 +29,13 @@ pub const NARROW: View = View::TABLE;
 /// The same with all columns.
 pub const WIDE: View = View { wide: true, ..View::TABLE };
 
-const NO_LIMITS: v1::Limits =
-    v1::Limits { batch_bytes: None, workers: None, timeout: None, rate_bytes_per_second: None };
+const NO_LIMITS: v1::Limits = v1::Limits {
+    batch_bytes: None,
+    workers: None,
+    timeout: None,
+    rate_bytes_per_second: None,
+    hourly_budget_bytes: None,
+};
 
 /// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {

@@ -109,6 +109,7 @@ impl Ceilings {
             workers,
             timeout: limits.timeout.or(default.timeout),
             rate_bytes_per_second: [rate, self.rate_bytes_per_second].into_iter().flatten().min(),
+            hourly_budget_bytes: limits.hourly_budget_bytes,
         }
     }
 }

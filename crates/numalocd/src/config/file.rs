@@ -111,7 +111,7 @@ struct LimitsTable {
 impl From<LimitsTable> for Limits {
     fn from(table: LimitsTable) -> Self {
         let LimitsTable { batch_bytes, workers, timeout, rate_bytes_per_second, .. } = table;
-        Self { batch_bytes, workers, timeout, rate_bytes_per_second }
+        Self { batch_bytes, workers, timeout, rate_bytes_per_second, hourly_budget_bytes: None }
     }
 }
 

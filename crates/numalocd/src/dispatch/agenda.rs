@@ -4,7 +4,7 @@
 use super::{
     command::{Made, Reply},
     contest::Contest,
-    relieved::Relieved,
+    relieved::ReliefTimes,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;
@@ -40,8 +40,8 @@ pub struct Agenda {
     asked: HashMap<u64, Vec<RunRequest>>,
     /// Whether schedules' work stays done: for repeating schedules of which a run has ended since the start.
     contests: HashMap<u64, Contest>,
-    /// What schedules that relieve a node have moved away from it since the start.
-    relieved: HashMap<u64, Relieved>,
+    /// When schedules that relieve a node may move memory again.
+    reliefs: HashMap<u64, ReliefTimes>,
 }
 
 impl Agenda {
@@ -106,14 +106,14 @@ impl Agenda {
         self.contests.insert(number, contest)
     }
 
-    /// What a schedule has moved away from the node that it relieves; `None`: nothing yet.
-    pub fn relieved(&self, number: u64) -> Option<&Relieved> {
-        self.relieved.get(&number)
+    /// When a schedule that relieves a node may move memory again.
+    pub fn relief(&self, number: u64) -> ReliefTimes {
+        self.reliefs.get(&number).copied().unwrap_or_default()
     }
 
-    /// The same, to be changed.
-    pub fn relieved_mut(&mut self, number: u64) -> &mut Relieved {
-        self.relieved.entry(number).or_default()
+    /// Sets that.
+    pub fn set_relief(&mut self, number: u64, times: ReliefTimes) {
+        self.reliefs.insert(number, times);
     }
 
     /// Number of schedules that find their work undone again and again.
@@ -125,7 +125,7 @@ impl Agenda {
     pub fn forget(&mut self, number: u64) {
         self.note_found(number);
         self.contests.remove(&number);
-        self.relieved.remove(&number);
+        self.reliefs.remove(&number);
     }
 
     /// Adds a caller that waits for a run of a schedule.

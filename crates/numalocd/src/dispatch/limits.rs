@@ -22,6 +22,7 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
     RunLimits {
         batch_bytes: own.batch_bytes.or(default.batch_bytes),
         timeout: own.timeout.or(default.timeout),
+        budget_bytes: own.hourly_budget_bytes,
         rate_bytes_per_second: rate,
         shared_rate: shared,
         scheduling: config.mover,

@@ -30,7 +30,7 @@ impl Dispatcher {
         if !is_asked || spec.policy.class() == QosClass::Be {
             return Offers::default();
         }
-        let own = Limits { timeout: None, ..spec.limits.clone() };
+        let own = Limits { timeout: None, hourly_budget_bytes: None, ..spec.limits.clone() };
         let mut best_effort = MigrationSpec { limits: own, ..spec.clone() };
         best_effort.policy.qos_class = Some(QosClass::Be);
         let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);

@@ -61,6 +61,8 @@ impl Dispatcher {
         self.tell_news()?;
         self.recovered = true;
         self.set_all_due();
+        let numbers: Vec<u64> = self.records.schedules().keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.recall_relief(number));
         self.begin_all_leases();
         self.unseen = self.records.open_numbers().collect();
         self.look_up();

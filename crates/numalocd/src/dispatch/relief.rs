@@ -1,12 +1,15 @@
 //! Schedules that relieve a node: whether memory has to leave it, or may come back.
 //!
-//! A schedule is looked at when it is due or when the kernel reports memory pressure. Only the free memory of its node is
-//! read; a job is made if there is something to do.
+//! A schedule is looked at when it is due; if it wants free memory, also when the kernel reports memory pressure. Only its node is
+//! looked at; a job is made if there is something to do.
 
-use super::{dispatcher::Dispatcher, relieved::ReliefStep};
+use super::{
+    dispatcher::Dispatcher,
+    relieved::{Away, ReliefStep, ReliefTimes, after_run, moved},
+};
 use crate::{refusal::Refusal, store::Write};
 use numaloc_api::value::{Job, MigrationSpec, QosClass, Schedule, ScheduleId, ScheduleState};
-use numaloc_core::{NodeId, NodeSet, Options, Relief, amount::shown_size};
+use numaloc_core::{NodeId, NodeSet, NodeUse, Options, Relief, ReliefBound};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::time::Instant;
 
@@ -78,24 +81,28 @@ impl Dispatcher {
         options
     }
 
-    /// What a schedule does whose node has this much free memory; `None`: it relieves none, or runs once.
-    pub(super) fn relief_step(&self, known: &Schedule, free_bytes: u64) -> Option<ReliefStep> {
+    /// What a schedule does whose node is in this state; `None`: it relieves none, or runs once.
+    pub(super) fn relief_step(&self, known: &Schedule, node: NodeUse) -> Option<ReliefStep> {
         let relief = relief_of(&known.spec.migration).filter(|_| !known.spec.interval.is_zero())?;
         let number = known.id.number()?;
-        let relieved = self.agenda.relieved(number).cloned().unwrap_or_default();
-        Some(relieved.step(relief, free_bytes, Instant::now()))
+        let times = self.agenda.relief(number);
+        Some(times.step(relief, node, &known.relieved, Instant::now()))
     }
 
     /// Has a schedule wait for its next look. The record changes only with the message.
-    pub(super) fn rest(&mut self, known: &Schedule, free_bytes: u64) -> Result<(), Refusal> {
+    pub(super) fn rest(&mut self, known: &Schedule, node: NodeUse) -> Result<(), Refusal> {
         let Some(relief) = relief_of(&known.spec.migration) else { return Ok(()) };
-        let state_message = match relief.is_needed(free_bytes) {
-            true => format!("node {} lacks memory, and the last run could move none", relief.node),
-            false => format!(
-                "node {} has at least {} free",
-                relief.node,
-                shown_size(relief.free_below_bytes)
-            ),
+        let id = relief.node;
+        let is_unknown = relief.measures_traffic() && node.traffic.is_none();
+        let state_message = match (relief.is_needed(node), relief.bound) {
+            (true, ReliefBound::Free { .. }) => {
+                format!("node {id} lacks memory, and the last run could move none")
+            }
+            (true, ReliefBound::Traffic { .. }) => {
+                format!("memory of node {id} is used too much, and the last run could move none")
+            }
+            (false, _) if is_unknown => format!("nothing counts how much node {id} is used"),
+            (false, _) => relief.within_bound(),
         };
         if known.state_message != state_message || known.state != ScheduleState::Waiting {
             let state = ScheduleState::Waiting;
@@ -107,21 +114,41 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Counts what a job of a schedule has moved away from the node that it relieves, or back.
-    pub(super) fn note_relief(&mut self, job: &Job) {
-        let Some(relief) = &job.spec.policy.options.relief else { return };
-        let known = job.schedule.as_ref().and_then(|id| self.records.schedule(id));
-        let Some(number) = known.and_then(|known| known.id.number()) else { return };
-        let flows = job.outcome.as_ref().map(|outcome| outcome.flows.clone()).unwrap_or_default();
-        self.agenda.relieved_mut(number).ran(relief, &flows, Instant::now());
+    /// A schedule with what its last job has moved away from the node that it relieves, or back.
+    pub(super) fn relieved(&self, known: Schedule, job: &Job) -> Schedule {
+        let Some((relief, moved)) = moved_by(job) else { return known };
+        let relieved = after_run(&known.relieved, relief, &moved);
+        let relieved_at = if moved.is_empty() { known.relieved_at } else { Some(self.wall()) };
+        let relieved_at = relieved_at.filter(|_| !relieved.is_empty());
+        Schedule { relieved, relieved_at, ..known }
     }
 
-    /// Whether a schedule that relieves a node waits for its next look.
+    /// Notes that a job of a schedule has moved memory away from the node that it relieves, or back.
+    pub(super) fn note_relief(&mut self, job: &Job) {
+        let Some((relief, moved)) = moved_by(job) else { return };
+        let known = job.schedule.as_ref().and_then(|id| self.records.schedule(id));
+        let Some(number) = known.and_then(|known| known.id.number()) else { return };
+        let mut times = self.agenda.relief(number);
+        times.ran(relief, !moved.is_empty(), Instant::now());
+        self.agenda.set_relief(number, times);
+    }
+
+    /// Notes when memory that a schedule has moved away may come back, by its record.
+    pub(super) fn recall_relief(&mut self, number: u64) {
+        let Some(known) = self.records.schedules().get(&number) else { return };
+        let relief = relief_of(&known.spec.migration);
+        if let Some((relief, at)) = relief.zip(known.relieved_at) {
+            let ago = self.wall().duration_since(at).unwrap_or_default();
+            self.agenda.set_relief(number, ReliefTimes::of(relief, ago, Instant::now()));
+        }
+    }
+
+    /// Whether a schedule that keeps memory of a node free waits for its next look.
     pub(super) fn awaits_pressure(&self) -> bool {
         self.records.schedules().values().any(|schedule| awaits(schedule))
     }
 
-    /// The kernel reports memory pressure: has each schedule that relieves a node look at once.
+    /// The kernel reports memory pressure: has each schedule that keeps memory of a node free look at once.
     pub(super) fn on_pressure(&mut self) {
         let waiting = self.records.schedules().values().filter(|schedule| awaits(schedule));
         let waiting: Vec<ScheduleId> = waiting.map(|schedule| schedule.id.clone()).collect();
@@ -134,6 +161,14 @@ impl Dispatcher {
     }
 }
 
+/// The relief that a job was for, and what it has moved; `None`: it relieved no node.
+fn moved_by(job: &Job) -> Option<(&Relief, Away)> {
+    let relief = job.spec.policy.options.relief.as_ref()?;
+    let flows = job.outcome.as_ref().map(|outcome| &outcome.flows);
+    Some((relief, flows.map(|flows| moved(relief, flows)).unwrap_or_default()))
+}
+
 fn awaits(schedule: &Schedule) -> bool {
-    schedule.state == ScheduleState::Waiting && relief_of(&schedule.spec.migration).is_some()
+    let relief = relief_of(&schedule.spec.migration);
+    schedule.state == ScheduleState::Waiting && relief.is_some_and(|it| !it.measures_traffic())
 }

@@ -131,6 +131,11 @@ impl Dispatcher {
         validate_only: bool,
     ) -> Result<Arc<Schedule>, Refusal> {
         let Schedule { spec, pins, declared_in, .. } = wanted;
+        // Of another target, or of another node, nothing is known.
+        let (relieved, relieved_at) = match spec.migration == known.spec.migration {
+            true => (known.relieved.clone(), known.relieved_at),
+            false => Default::default(),
+        };
         self.check_relief(&spec.migration, Some(&known.id))?;
         self.check_standing(&spec.migration, &known.id)?;
         let is_active = known.state == ScheduleState::Active;
@@ -159,6 +164,8 @@ impl Dispatcher {
             // If its creator makes the change, the creator's present group is stored: an old record may lack the group.
             creator_gid: if caller.name == known.creator { caller.gid } else { known.creator_gid },
             declared_in,
+            relieved,
+            relieved_at,
             ..(**known).clone()
         });
         self.records.check_schedule(&schedule, &self.config().quota)?;
@@ -318,7 +325,9 @@ impl Dispatcher {
 
     /// Forgets what was learnt of a schedule that was changed or removed, and sets when it is due.
     fn begin_anew(&mut self, id: &ScheduleId, due: Option<Instant>) {
-        self.agenda.forget(id.number().unwrap_or_default());
+        let number = id.number().unwrap_or_default();
+        self.agenda.forget(number);
+        self.recall_relief(number);
         let present = self.records.schedule(id).map(|known| known.etag.clone()).unwrap_or_default();
         self.answer_runs(id, &Err(Refusal::Etag { name: id.to_string(), present }));
         self.set_due(id, due);

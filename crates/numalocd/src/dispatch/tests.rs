@@ -2,6 +2,7 @@
 
 mod accounts;
 mod bounds;
+mod budget;
 mod classes;
 mod contests;
 mod declared;

@@ -102,11 +102,16 @@ impl Dispatcher {
                 // A run that a client asks for looks at the target, too.
                 let number = known.id.number().unwrap_or_default();
                 let is_look = is_due && self.agenda.asker(number).is_none();
-                let free_bytes = found.node_free_bytes.filter(|_| is_look);
-                let step = free_bytes.and_then(|free| self.relief_step(&known, free));
-                match (step, free_bytes) {
-                    (Some(ReliefStep::Rest), Some(free)) => {
-                        let done = self.rest(&known, free);
+                let node = found.relieved_node.filter(|_| is_look);
+                let step = node.and_then(|node| self.relief_step(&known, node));
+                let wait = self.wait_for_budget(&known).filter(|_| is_look);
+                match (step, node) {
+                    _ if wait.is_some() => {
+                        let done = self.await_hour(&known, wait.unwrap_or_default());
+                        (self.last_run(&known), done)
+                    }
+                    (Some(ReliefStep::Rest), Some(node)) => {
+                        let done = self.rest(&known, node);
                         (self.last_run(&known), done)
                     }
                     (Some(ReliefStep::Run(back @ Direction::Back { .. })), _) => {
@@ -166,9 +171,9 @@ impl Dispatcher {
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
-        // A look at a node with enough free memory has found no processes.
+        // A look at a node that is within its bound has found no processes.
         let is_of_target =
-            |found: &FoundTarget| found.node_free_bytes.is_none() || !found.processes.is_empty();
+            |found: &FoundTarget| found.relieved_node.is_none() || !found.processes.is_empty();
         let found = found.filter(is_of_target);
         if let Some(found) = &found {
             job = job.with_members(found.members.clone());
@@ -270,6 +275,7 @@ impl Dispatcher {
         let next_run = wait.map(|wait| self.wall() + wait);
         let state_message = contest.map(Contest::message).unwrap_or_default().to_owned();
         let schedule = Schedule { state, state_message, next_run, ..(**known).clone() };
+        let schedule = self.in_hour(self.relieved(schedule, job), job);
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }
 

@@ -228,7 +228,11 @@ impl Dispatcher {
         self.runs.insert(number, run);
         self.records.under_way().begin(work_of(job));
         let own = owner.ceilings.bound(&job.spec, &self.config().limits);
-        let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
+        let own = Limits {
+            timeout: own.timeout.map(|timeout| left_of(timeout, job)),
+            hourly_budget_bytes: self.budget_left(job),
+            ..own
+        };
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         bounded.policy.qos_class = Some(qos_class);
         let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);

@@ -33,6 +33,7 @@ impl From<&Error> for Refusal {
             | Error::BadGoal(_)
             | Error::BadRelief(_)
             | Error::NoBandwidth { .. }
+            | Error::NotCounted { .. }
             | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }
             | Error::ManyCgroups { .. }
@@ -145,6 +146,7 @@ mod tests {
             ),
             (Error::Setting { path: "/f".into(), source: io::ErrorKind::Other.into() }, "Internal"),
             (Error::NoBandwidth { nodes: "7".into() }, "HostCannot"),
+            (Error::NotCounted { node: 7 }, "HostCannot"),
             (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
             (Error::NarrowPlacement { placement: "p", nodes: "0".into() }, "HostCannot"),

@@ -12,7 +12,7 @@ use crate::value::{
 use numaloc_core::{
     Account, BesideKernel, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, KeepFast,
     Locality, MakeRoom, MapRule, NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options,
-    Order, Pacing, Placement, Profile, Reason, Relief, Share, Tiers, Watch, Weights,
+    Order, Pacing, Placement, Profile, Reason, Relief, ReliefBound, Share, Tiers, Watch, Weights,
 };
 use outcomes::{failed, members, outcome, progress};
 use proptest::{
@@ -231,11 +231,17 @@ fn policy() -> impl Strategy<Value = Policy> {
             ) = options;
             let (to, placement, maps) = place;
             let is_plain = target_ratio == 100 && placement == Placement::Home && maps.is_empty();
+            let bound = match include_shared {
+                true => ReliefBound::Free { below_bytes: near_distance, until_bytes: 1 << 40 },
+                false => ReliefBound::Traffic {
+                    above_bytes_per_second: 1 << 40,
+                    until_bytes_per_second: near_distance,
+                },
+            };
             let relief = (from.is_none() && is_plain).then(|| Relief {
-                free_until_bytes: 1 << 40,
                 returning_bytes: include_bound.then_some(near_distance),
                 return_after: Duration::from_millis(near_distance),
-                ..Relief::until(NodeId(17), near_distance)
+                ..Relief::within(NodeId(17), bound)
             });
             let options = Options {
                 include_shared,
@@ -274,6 +280,7 @@ fn limits() -> impl Strategy<Value = Limits> {
             batch_bytes,
             workers,
             timeout,
+            hourly_budget_bytes: rate_bytes_per_second.filter(|rate| rate % 2 == 0),
             rate_bytes_per_second,
         },
     )
@@ -340,12 +347,18 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
     let maybe = || option::of(time());
     let times = (maybe(), maybe(), maybe(), time(), time());
+    let nodes = (0..1024_u32).prop_map(NodeId);
+    let relieved = (prop::collection::btree_map(nodes, 1..1_u64 << 50, 0..3), maybe());
+    let hour = (0..1_u64 << 50, maybe());
+    let relieved = (relieved, hour);
+    let times = (times, relieved);
     let who =
         (words(), any::<Option<u32>>(), option::of(token()), words(), pins(), option::of(path()));
     (id, spec, state, words(), last_job, times, who).prop_map(
         |(id, spec, state, state_message, last_job, times, who)| {
             let ((migration, interval, paused), percent, ttl_after_gone, labels) = spec;
             let jitter = interval * percent / 100;
+            let (times, ((relieved, relieved_at), (hour_moved_bytes, hour_start))) = times;
             let (last_run, next_run, gone, created, updated) = times;
             let (creator, creator_gid, request_id, etag, pins, declared_in) = who;
             Schedule {
@@ -366,6 +379,10 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
                 request_digest: 0,
                 etag,
                 declared_in,
+                relieved,
+                relieved_at,
+                hour_moved_bytes,
+                hour_start,
             }
         },
     )

@@ -251,6 +251,7 @@ fn boundless() -> v1::MigrationSpec {
         workers: Some(1000),
         timeout: long(2 * 366 * 24 * 3600),
         rate_bytes_per_second: Some(1),
+        hourly_budget_bytes: Some(1),
     };
     v1::MigrationSpec { target: Some(target), policy: Some(policy), limits: Some(limits) }
 }

@@ -37,7 +37,7 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
 
 /// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
 /// `MigrationSpec::is_newer_than_0_1` asks for each, and keeps a store that has it from 0.1.0.
-const ACTS: [&str; 31] = [
+const ACTS: [&str; 40] = [
     "BesideKernel.BESIDE_KERNEL_IGNORE",
     "BesideKernel.BESIDE_KERNEL_REFUSE",
     "BesideKernel.BESIDE_KERNEL_UNSPECIFIED",
@@ -45,8 +45,13 @@ const ACTS: [&str; 31] = [
     // Unspecified for it: it brings memory to the nodes of the CPUs.
     "HomeRule.HOME_RULE_DEVICES",
     "HomeRule.HOME_RULE_NEAR",
+    // It moves more in an hour.
+    "Limits.hourly_budget_bytes",
     // No placement for it: all memory stays.
     "MapRule.nodes",
+    // Of schedules with a relief.
+    "NodeBytes.bytes",
+    "NodeBytes.node_id",
     // It moves what can keep a call from returning.
     "Policy.include_network",
     "Policy.near_distance",
@@ -57,11 +62,19 @@ const ACTS: [&str; 31] = [
     "Policy.relief",
     // No placement for it: it brings memory to the nodes of the CPUs.
     "Policy.tiers",
+    "Relief.bandwidth_above_bytes_per_second",
+    "Relief.bandwidth_until_bytes_per_second",
     "Relief.free_below_bytes",
     "Relief.free_until_bytes",
     "Relief.node_id",
     "Relief.return_after",
     "Relief.returning_bytes",
+    // Of schedules with a budget.
+    "Schedule.hour_moved_bytes",
+    "Schedule.hour_start_time",
+    // Of schedules with a relief.
+    "Schedule.relieve_time",
+    "Schedule.relieved",
     // A target without members for it.
     "Target.container_labels",
     "Target.files",

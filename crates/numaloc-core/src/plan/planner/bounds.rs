@@ -2,6 +2,7 @@
 
 use super::Planner;
 use crate::{
+    ask::relief::NodeUse,
     memory::locality::Share,
     number,
     plan::{Move, Skipped},
@@ -25,14 +26,16 @@ impl Planner<'_> {
     /// For the relief of a node: sets how many bytes are enough. The processes with most of them come first.
     pub(super) fn apply_relief(&mut self) {
         let Some(relief) = &self.plan.options.relief else { return };
-        let free = self.scene.topology.node(relief.node).map_or(0, |node| node.memory.free_bytes);
-        let wanted = relief.wanted_bytes(free);
+        let node = self.scene.topology.node(relief.node);
+        let free_bytes = node.map_or(0, |node| node.memory.free_bytes);
         let mut bytes = vec![0; self.plan.processes.len()];
         for each in &self.plan.moves {
             bytes[each.mappings[0].process] += each.remote.values().sum::<u64>();
         }
         self.plan.moves.sort_by_key(|each| Reverse(bytes[each.mappings[0].process]));
-        if wanted < bytes.iter().sum() {
+        let all = bytes.iter().sum();
+        let wanted = relief.wanted_bytes(NodeUse { free_bytes, traffic: relief.traffic }, all);
+        if wanted < all {
             self.limit(wanted, Reason::NotNeeded);
         }
     }

@@ -24,6 +24,7 @@ pub struct FileWork<'a> {
     /// Room on the nodes, as far as it is taken.
     pub rooms: Arc<SharedRooms>,
     deadline: Option<Instant>,
+    budget_bytes: Option<u64>,
     /// The migration that it is a part of, if it is.
     unmapped: Option<Unmapped<'a>>,
 }
@@ -40,6 +41,7 @@ impl<'a> FileWork<'a> {
             pacer: Pacer::new(roots, &options.pacing.pace(), &[], nodes, limits, control),
             rooms: limits.rooms.clone().unwrap_or_default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            budget_bytes: limits.budget_bytes,
             unmapped,
         }
     }
@@ -69,6 +71,10 @@ impl Paced for FileWork<'_> {
         }
         if self.control.ended_with().is_some() {
             return Some(Reason::NotReturned);
+        }
+        let moved = self.control.moved_bytes.load(Relaxed);
+        if self.budget_bytes.is_some_and(|budget| moved >= budget) {
+            return Some(Reason::OutOfBudget);
         }
         self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
     }

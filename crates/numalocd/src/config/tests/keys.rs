@@ -146,6 +146,7 @@ fn every_key_is_read() {
             workers: Some(2),
             timeout: Some(Duration::from_secs(300)),
             rate_bytes_per_second: Some(1_000_000),
+            hourly_budget_bytes: None,
         },
         node_bandwidth_max: Some(80 << 30),
         quota: Quota {

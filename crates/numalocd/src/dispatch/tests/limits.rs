@@ -31,6 +31,7 @@ fn what_is_not_given_is_the_configurations_and_then_the_executors() {
         workers: Some(7),
         timeout: Some(Duration::from_secs(9)),
         rate_bytes_per_second: Some(8192),
+        hourly_budget_bytes: None,
     };
     let mover = Scheduling { batch: false, nice: Some(5) };
     let config = Config { limits: default, mover, ..Config::default() };

@@ -1,7 +1,7 @@
-//! Memory leaves a node until enough of it is free.
+//! Memory leaves a node until enough of it is free, or while it is used too much.
 
 use super::*;
-use crate::Relief;
+use crate::{NodeTraffic, Relief, ReliefBound};
 
 const GIB: u64 = 1 << 30;
 
@@ -42,6 +42,17 @@ fn nothing_leaves_a_node_with_enough_free_memory() {
     let plan = relieved("0-2", until(32 * GIB));
     assert_eq!((plan.limit_bytes, plan.moves.len()), (Some(0), 0));
     assert_eq!(plan.skipped_bytes(), [(Reason::NotNeeded, 72 * MIB)].into());
+}
+
+#[test]
+fn a_share_leaves_a_node_that_is_used_too_much() {
+    let bound = ReliefBound::Traffic { above_bytes_per_second: 90, until_bytes_per_second: 75 };
+    let used = |bytes_per_second| {
+        let traffic = Some(NodeTraffic { bytes_per_second, is_whole: true });
+        relieved("0-2", Relief { traffic, ..Relief::within(NodeId(1), bound) })
+    };
+    assert_eq!((used(100).limit_bytes, used(90).limit_bytes), (Some(18 * MIB), Some(0)));
+    assert_eq!(used(90).skipped_bytes(), [(Reason::NotNeeded, 72 * MIB)].into());
 }
 
 #[test]
