@@ -43,6 +43,12 @@ impl Machine {
         Self { domains: vec![0, 1, 8, 17], resources, closids: 16, can_monitor: true }
     }
 
+    /// The same with L3 caches of these numbers.
+    #[must_use]
+    pub fn with_caches(self, numbers: &[u32]) -> Self {
+        Self { domains: numbers.to_vec(), ..self }
+    }
+
     /// Xeons with the mount option mba_MBps.
     pub fn mebibytes() -> Self {
         let bandwidth = Bounds::Bandwidth {

@@ -10,13 +10,15 @@ use std::{
 };
 
 const GROUP: &str = "[resctrl]\ngroup = \"numaloc\"\nmemory_bandwidth = \"20\"\n";
+/// The L3 caches of the two nodes: QEMU gives each CPU a number of its own for the cache that it shares, and the first of a node counts.
+const CACHES: [u32; 2] = [0, 2];
 /// The note of what has to be removed.
 const NOTE: &str = "/run/numaloc/resctrl";
 
 fn on(test: impl FnOnce(&Resctrl) + Send + 'static) {
     let is_run = in_private_mounts(|| {
         make_mount_point();
-        let fs = Resctrl::new(Machine::amd());
+        let fs = Resctrl::new(Machine::amd().with_caches(&CACHES));
         fs.mount(Path::new(MOUNT_POINT)).expect("a file system");
         test(&fs);
     });
@@ -126,7 +128,7 @@ fn memory_stays_while_the_home_node_is_saturated() {
             request.spec.as_mut().expect("a spec").policy = Some(policy);
             client.try_create(request).expect("it is taken").name
         };
-        let used = NodeIsUsed::new(fs, 0);
+        let used = NodeIsUsed::new(fs, CACHES[0]);
         let pid = scene.app.pid().to_string();
         let plan = ["plan", "--pid", &pid, "--node-bandwidth-max", "1G/s"];
         let output = daemon.ctl(&plan);
@@ -160,7 +162,7 @@ fn memory_leaves_a_node_that_is_used_too_much_and_comes_back() {
         assert!(text.contains("memory of node 1 is used at 5.0 GiB/s at most"), "{within:?}");
         assert_eq!(left(), 0);
 
-        let used = NodeIsUsed::new(fs, 1);
+        let used = NodeIsUsed::new(fs, CACHES[1]);
         let output = daemon.ctl(&relieve);
         // Half of what CPUs do with the node's memory is too much, so half of the memory leaves.
         let half = left();
