@@ -25,8 +25,14 @@ def wait(channel, job):
     return job
 
 
+def has_failed(job):
+    """Whether less was done than was asked for. A job with nothing to move is SKIPPED."""
+    return job.state not in (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_SKIPPED)
+
+
 def show(job):
-    """One line for each member of the target."""
+    """The state with its reason, and one line for each member of the target."""
+    print(job.name, job_pb2.JobState.Name(job.state), job.state_message)
     for member in job.members:
         account = member.account
         print(

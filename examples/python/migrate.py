@@ -6,8 +6,8 @@
 import sys
 import uuid
 
-from daemon import TIMEOUT, connect, show, wait
-from numaloc.v1 import job_pb2, migration_service_pb2 as service, policy_pb2, target_pb2
+from daemon import TIMEOUT, connect, has_failed, show, wait
+from numaloc.v1 import migration_service_pb2 as service, policy_pb2, target_pb2
 from numaloc.v1.migration_service_pb2_grpc import MigrationServiceStub
 
 
@@ -23,7 +23,7 @@ def main(endpoint, pid):
         job = MigrationServiceStub(channel).CreateJob(request, timeout=TIMEOUT).job
         job = wait(channel, job)
         show(job)
-        return job.state != job_pb2.JOB_STATE_SUCCEEDED
+        return has_failed(job)
 
 
 if __name__ == "__main__":

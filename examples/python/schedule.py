@@ -5,9 +5,9 @@
 
 import sys
 
-from daemon import TIMEOUT, connect, show, wait
+from daemon import TIMEOUT, connect, has_failed, show, wait
 from google.protobuf.duration_pb2 import Duration
-from numaloc.v1 import job_pb2, policy_pb2, schedule_pb2, schedule_service_pb2 as schedules
+from numaloc.v1 import policy_pb2, schedule_pb2, schedule_service_pb2 as schedules
 from numaloc.v1 import target_pb2, workload_pb2, workload_service_pb2 as workloads
 from numaloc.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from numaloc.v1.workload_service_pb2_grpc import WorkloadServiceStub
@@ -51,7 +51,7 @@ def main(endpoint, cgroup):
         print(renewed.workload_count, "workloads renewed")
         stub.DeleteSchedule(schedules.DeleteScheduleRequest(name=schedule.name), timeout=TIMEOUT)
         declare(channel, [])
-        return job.state != job_pb2.JOB_STATE_SUCCEEDED
+        return has_failed(job)
 
 
 if __name__ == "__main__":

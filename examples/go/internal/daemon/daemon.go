@@ -50,8 +50,14 @@ func Show(job *pb.Job) error {
 		fmt.Println("moved", account.GetMovedBytes(), "of", account.GetFoundBytes(), "remote bytes to nodes",
 			member.HomeNodeIds)
 	}
-	if job.State != pb.JobState_JOB_STATE_SUCCEEDED {
+	switch job.State {
+	case pb.JobState_JOB_STATE_SUCCEEDED:
+		return nil
+	case pb.JobState_JOB_STATE_SKIPPED:
+		// There was nothing to move.
+		fmt.Println(job.Name, job.State, job.StateMessage)
+		return nil
+	default:
 		return fmt.Errorf("%s: %v: %s", job.Name, job.State, job.StateMessage)
 	}
-	return nil
 }
