@@ -66,7 +66,7 @@ fn each<I, T>(
             Ok(result) => done.push(result),
             Err(failure) => failed.push(failure),
         }
-        if let Some(Failure::Unreachable { .. }) = failed.last() {
+        if let Some(Failure::Unreachable { .. } | Failure::SocketForbidden { .. }) = failed.last() {
             break;
         }
     }
@@ -108,6 +108,10 @@ fn advised(failure: Failure, cli: &Cli, around: &Surroundings) -> Failure {
         Failure::Unreachable { endpoint, reason, advice } if cli.command.needs_no_daemon() => {
             let advice = format!("{advice}; or work without it: --standalone");
             Failure::Unreachable { endpoint, reason, advice }
+        }
+        Failure::SocketForbidden { endpoint, .. } => {
+            let is_optional = cli.command.needs_no_daemon();
+            Failure::SocketForbidden { endpoint, is_optional }
         }
         other => other,
     }

@@ -80,6 +80,16 @@ pub enum Failure {
     },
     #[error("cannot reach numalocd at {endpoint}: {reason}; {advice}")]
     Unreachable { endpoint: String, reason: String, advice: String },
+    /// The daemon's socket is there, and this user may not open it.
+    #[error(
+        "no right to use numalocd at {endpoint}: ask to become a member of the group that owns the socket (numaloc), and log in again{}",
+        if *is_optional { "; or work without the daemon: --standalone" } else { "" }
+    )]
+    SocketForbidden {
+        endpoint: String,
+        /// Whether the command can do without the daemon.
+        is_optional: bool,
+    },
     #[error("{message}")]
     Refused {
         /// The exit code for its status.
@@ -133,6 +143,7 @@ impl From<&Failure> for Code {
             Failure::NeedsStandalone { .. } | Failure::Config { .. } | Failure::Settings(_) => {
                 Self::Usage
             }
+            Failure::SocketForbidden { .. } => Self::Permission,
             Failure::Unreachable { .. } | Failure::NoDaemon { .. } => Self::Unreachable,
             Failure::Refused { code, .. } => *code,
             Failure::Left(_) => Self::Left,

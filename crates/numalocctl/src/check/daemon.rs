@@ -22,6 +22,8 @@ pub enum DaemonState {
     NotAsked,
     /// It is named, or its socket exists, but it does not answer.
     Unreachable(String),
+    /// Its socket may not be opened by this user.
+    Forbidden(String),
     /// It answered with a refusal.
     Refused(String),
     /// The address or configuration that names it is wrong.
@@ -50,6 +52,11 @@ pub fn daemon(found: &Findings) -> Check {
             NAME,
             reason.as_str(),
             "start it (systemctl start numalocd), or work without it: --standalone",
+        ),
+        DaemonState::Forbidden(endpoint) => Check::warning(
+            NAME,
+            format!("no right to use {endpoint}"),
+            "ask to become a member of the group that owns the socket (numaloc), and log in again; or work without it: --standalone",
         ),
         DaemonState::Refused(reason) => Check::warning(
             NAME,

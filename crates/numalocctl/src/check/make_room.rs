@@ -18,9 +18,9 @@ pub fn make_room(found: &Findings) -> Check {
         (Permission::Refused, _) => "page cache by kswapd (nodeN/reclaim: not allowed)",
     };
     let blocks = match compact {
-        Permission::Absent => "huge pages as they are free (nodeN/compact: not in this kernel)",
+        Permission::Absent => "only free huge pages (nodeN/compact: not in this kernel)",
         Permission::Allowed => "huge pages by nodeN/compact",
-        Permission::Refused => "huge pages as they are free (nodeN/compact: not allowed)",
+        Permission::Refused => "only free huge pages (nodeN/compact: not allowed)",
     };
     let moved = match found.facts.capabilities.fowner {
         true => "move-cache: all files",

@@ -95,6 +95,7 @@ fn daemon(cli: &Cli, around: &Surroundings) -> (DaemonState, Option<String>) {
         Err(Failure::Unreachable { endpoint, reason, .. }) => {
             DaemonState::Unreachable(format!("not reachable at {endpoint}: {reason}"))
         }
+        Err(Failure::SocketForbidden { endpoint, .. }) => DaemonState::Forbidden(endpoint),
         Err(Failure::Refused { message, .. }) => DaemonState::Refused(message),
         Err(failure) => DaemonState::Misnamed(failure.to_string()),
     };

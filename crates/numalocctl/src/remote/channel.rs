@@ -14,6 +14,9 @@ pub const CONNECT: Duration = Duration::from_secs(5);
 /// time again.
 const PROBE: Duration = Duration::from_secs(20);
 
+/// EACCES, as [`reason`] has it: connect(2) on a socket that this user may not write to.
+const FORBIDDEN: &str = "Permission denied";
+
 /// Connects within a time limit.
 pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, Failure> {
     let transport = Transport::from_shared(endpoint.uri.clone());
@@ -40,6 +43,9 @@ pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, F
 
 /// The error for a daemon that cannot be reached.
 pub fn unreachable(endpoint: &str, reason: String) -> Failure {
+    if endpoint.starts_with("unix://") && reason == FORBIDDEN {
+        return Failure::SocketForbidden { endpoint: endpoint.to_owned(), is_optional: false };
+    }
     let advice = match endpoint.strip_prefix("unix://") {
         Some(SOCKET) => "start it (systemctl start numalocd)",
         Some(_) => "start it, or correct the path of its socket",
@@ -76,4 +82,28 @@ fn read(file: &Option<PathBuf>, option: &str) -> Result<Vec<u8>, Failure> {
         reason: format!("{error} ({option})"),
     };
     fs::read(path).map_err(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Code;
+    use std::io;
+
+    #[test]
+    fn a_socket_that_may_not_be_opened_is_not_a_daemon_that_is_to_be_started() {
+        let failed = |endpoint: &str, kind: i32| {
+            let failure = unreachable(endpoint, reason(&io::Error::from_raw_os_error(kind)));
+            (failure.to_string(), Code::from(&failure))
+        };
+        let socket = "unix:///run/numaloc/numalocd.sock";
+        let (message, code) = failed(socket, 13);
+        assert!(message.contains("the group that owns the socket"), "{message}");
+        assert!(!message.contains("start it"), "{message}");
+        assert_eq!(code, Code::Permission);
+        let (message, code) = failed(socket, 2);
+        assert!(message.contains("start it (systemctl start numalocd)"), "{message}");
+        assert_eq!(code, Code::Unreachable);
+        assert_eq!(failed("https://host:7601", 13).1, Code::Unreachable, "a firewall");
+    }
 }
