@@ -65,20 +65,25 @@ impl Listening {
                 let address = listener.local_addr();
                 let address =
                     address.map_err(|error| Failure::Usage(format!("no address: {error}")))?;
-                Ok(format!("http://{address}/#token={token}\n"))
+                let tunnel = tunnel(&address.to_string(), token)?;
+                Ok(format!("http://{address}/#token={token}\n{tunnel}"))
             }
             Self::Unix(_, file) => {
-                let path = file.path.display();
-                // By address and not as localhost, which is ::1 as well: another user of the machine may listen there
-                // and would get the token. The same happens where another program has the port and ssh continues
-                // without the forward.
-                let at = format!("127.0.0.1:{}", forwarded_port()?);
-                Ok(format!(
-                    "unix://{path}\non your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{path} HOST, then open http://{at}/#token={token}\n"
-                ))
+                let path = file.path.display().to_string();
+                Ok(format!("unix://{path}\n{}", tunnel(&path, token)?))
             }
         }
     }
+}
+
+/// The line for people whose browser is on another machine. `place` is the address or socket here.
+fn tunnel(place: &str, token: &str) -> Result<String, Failure> {
+    // By address and not as localhost, which is ::1 as well: another user of the machine may listen there and would get the token. The
+    // same happens where another program has the port and ssh continues without the forward.
+    let at = format!("127.0.0.1:{}", forwarded_port()?);
+    Ok(format!(
+        "on your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{place} HOST, then open http://{at}/#token={token}\n"
+    ))
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -134,6 +139,15 @@ mod tests {
         collections::BTreeSet,
         os::unix::{fs::FileTypeExt, net::UnixStream},
     };
+
+    #[test]
+    fn a_port_of_this_machine_is_reached_from_another_one_by_ssh() {
+        let listening = Listening::open(&Listen::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+        let address = listening.address("t").unwrap();
+        let [here, there] = address.lines().collect::<Vec<_>>()[..] else { panic!("{address}") };
+        let port = here.strip_prefix("http://").unwrap().strip_suffix("/#token=t").unwrap();
+        assert!(there.contains(&format!(":{port} HOST, then open http://127.0.0.1:")), "{there}");
+    }
 
     #[test]
     fn a_socket_is_for_its_user_alone_and_goes_with_the_program() {
