@@ -311,11 +311,19 @@ function gridKey(event) {
   const steps = { ArrowDown: place + 1, ArrowUp: place < 0 ? 0 : place - 1, PageDown: place + page, PageUp: place - page, Home: 0, End: rows.length - 1 };
   if (event.key in steps) select(steps[event.key]);
   else if (event.key === "Enter" && place >= 0) open(selected, true);
-  else if (event.key === "m" && place >= 0 && tab !== "jobs" && canChange()) plan(rows[place]);
-  else if (event.key === "x" && place >= 0 && tab === "jobs" && canChange() && isOpen(rows[place])) cancelJob(rows[place].name);
-  else if (event.key === "p" && place >= 0 && tab === "workloads") listWithin(rows[place].cgroup);
-  else return;
+  else if (!rowKey(event.key, rows[place])) return;
   event.preventDefault();
+}
+
+// The keys of a row: in the list, and where its details have the focus.
+function rowKey(key, row) {
+  if (!row) return false;
+  const isJob = row.state != null;
+  if (key === "m" && !isJob && canChange()) plan(row);
+  else if (key === "x" && isJob && canChange() && isOpen(row)) cancelJob(row.name);
+  else if (key === "p" && !isJob && row.pid == null) listWithin(row.cgroup);
+  else return false;
+  return true;
 }
 
 // What is opened ------------------------------------------------------------------------------------------------------------------
@@ -651,7 +659,7 @@ document.addEventListener("keydown", (event) => {
   if (number) choose(number[0], true);
   else if (event.key === "/" && isTable()) { $("filter").focus(); $("filter").select(); }
   else if (event.key === "?") help();
-  else return;
+  else if (opened == null || !$("detail").contains(event.target) || !rowKey(event.key, rowOf(opened))) return;
   event.preventDefault();
 });
 $("filter").addEventListener("input", () => { filter = $("filter").value; $("list").scrollTop = 0; draw(); });
