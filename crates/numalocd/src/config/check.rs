@@ -5,7 +5,7 @@ use super::{
     file::{File, GrantTable},
 };
 use crate::tls::Keys;
-use nix::unistd::{Gid, Uid, User, getgrouplist};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use numaloc_config::{Document, FileLine};
 use std::{ffi::CString, path::Path};
 
@@ -62,7 +62,7 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) -> Vec<Overruled> 
         document.refuse(key, "has no effect without resctrl.group: set that, or remove this");
     }
     grants(&file.grants, document);
-    overruled(&file.grants, document)
+    overruled(&file.grants, listen, document)
 }
 
 /// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The
@@ -199,18 +199,31 @@ fn earlier(grants: &[GrantTable], index: usize) -> Option<usize> {
     grants[..index].iter().position(|earlier| earlier.to().as_ref() == Some(&to))
 }
 
-/// Grants that earlier ones overrule: of other files to the same grantee, and to a group that a user is in.
-fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Vec<Overruled> {
+/// Grants that earlier ones overrule: of other files to the same grantee, to a group that a user is in, and to the group of the socket, in
+/// which all its users are.
+fn overruled(
+    grants: &[GrantTable],
+    listen: &Listen,
+    document: &Document<'_>,
+) -> Vec<Overruled> {
+    let of_socket = socket_group(listen);
     let mut overruled = Vec::new();
     let place = |index: usize| document.place_of(&format!("grants[{index}]"));
     for (index, grant) in grants.iter().enumerate() {
         let same = earlier(grants, index);
-        let by = same.or_else(|| group_before(&grants[..index], grant.to()?));
+        let by = same.or_else(|| group_before(&grants[..index], grant.to()?, of_socket));
         let Some((by, grant, earlier)) = by.and_then(|by| Some((by, place(index)?, place(by)?)))
         else {
             continue;
         };
         let why = match (same, &grants[by].to()) {
+            (None, Some(Grantee::Gid(gid))) if matches!(grants[index].to(), Some(Grantee::Gid(_))) => {
+                format!(
+                    "this grant has no effect at {}, whose users are all in the group {gid}: the first grant that matches decides. Put \
+                     this one first, or in a file whose name sorts first. The grant to that group",
+                    listen.socket.display()
+                )
+            }
             (None, Some(Grantee::Gid(gid))) => format!(
                 "this grant has no effect while its user is in the group {gid}: the first grant that matches decides. Put this \
                  one first, or in a file whose name sorts first. The grant to the group"
@@ -222,9 +235,22 @@ fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Vec<Overruled> {
     overruled
 }
 
-/// The first of `grants` that is to a group of this user.
-fn group_before(grants: &[GrantTable], to: Grantee) -> Option<usize> {
-    let Grantee::Uid(uid) = to else { return None };
+/// The group whose members may open the socket: the configured one, or that of the package's user, which the daemon runs as.
+fn socket_group(listen: &Listen) -> Option<u32> {
+    let name = listen.group.as_deref().unwrap_or("numaloc");
+    Group::from_name(name).ok()?.map(|group| group.gid.as_raw())
+}
+
+/// The first of `grants` that is to a group of this user; for a group, the first to the group of the socket.
+fn group_before(grants: &[GrantTable], to: Grantee, of_socket: Option<u32>) -> Option<usize> {
+    let uid = match to {
+        Grantee::Uid(uid) => uid,
+        Grantee::Gid(gid) if of_socket.is_some_and(|socket| socket != gid) => {
+            let socket = of_socket.map(Grantee::Gid);
+            return grants.iter().position(|grant| grant.to() == socket);
+        }
+        _ => return None,
+    };
     if !grants.iter().any(|grant| matches!(grant.to(), Some(Grantee::Gid(_)))) {
         return None;
     }

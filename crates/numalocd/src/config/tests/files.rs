@@ -94,6 +94,23 @@ fn a_grant_that_another_file_has_before_is_noted() {
 }
 
 #[test]
+fn a_grant_after_that_of_all_users_of_the_socket_is_noted() {
+    let listen = "[listen]\ngroup = \"daemon\"\n";
+    let viewers = "[[grants]]\ngroup = \"daemon\"\nrole = \"viewer\"\n";
+    let team = "[[grants]]\ngroup = \"bin\"\nrole = \"operator\"\ncgroups = [\"/shop.slice\"]\n";
+    let notes = |first: &str, second: &str| {
+        let files = [("numalocd.toml", listen), ("conf.d/5.toml", first), ("conf.d/6.toml", second)];
+        let loaded = read_files(&files).unwrap();
+        assert_eq!(loaded.config.grants.len(), 2, "it holds at other sockets");
+        loaded.notes
+    };
+    let [note] = &notes(viewers, team)[..] else { panic!("one note") };
+    assert!(note.starts_with("conf.d/6.toml:1: this grant has no effect at /run/numaloc/"), "{note}");
+    assert!(note.ends_with(": conf.d/5.toml:1"), "{note}");
+    assert!(notes(team, viewers).is_empty());
+}
+
+#[test]
 fn a_named_directory_of_drop_ins_has_to_exist() {
     let directory = tempfile::tempdir().unwrap();
     let (main, other) = (directory.path().join("numalocd.toml"), directory.path().join("other.d"));
