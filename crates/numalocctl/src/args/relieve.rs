@@ -101,13 +101,13 @@ pub struct ReliefArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "relieve", group = "relief_bound")]
     pub free_below: Option<u64>,
     /// Memory leaves until this much is free [default: as --free-below]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "free_below")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "free_below", conflicts_with = "bandwidth_above")]
     pub free_until: Option<u64>,
     /// Memory leaves the node if CPUs read and write more of its memory than this, such as 80G/s, where resctrl counts memory bandwidth.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, requires = "relieve", group = "relief_bound")]
     pub bandwidth_above: Option<u64>,
     /// Memory leaves until the node is used at most this much, and comes back below it [default: as --bandwidth-above]
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, requires = "bandwidth_above")]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, requires = "bandwidth_above", conflicts_with = "free_below")]
     pub bandwidth_until: Option<u64>,
     /// Shortest time before memory that has left the node comes back [default: 15m]
     #[arg(long, value_name = "DURATION", value_parser = parse_span, requires = "relieve")]
@@ -203,6 +203,8 @@ mod tests {
         assert_eq!(bound(&until("60G/s")).expect("two bounds"), Some(of(80, 60)));
         assert!(relief(&until("81G/s")).is_err());
         let mixed = format!("{traffic} --free-until 1G");
+        assert!(Cli::try_parse_from(mixed.split(' ')).is_err());
+        let mixed = format!("{line} --bandwidth-until 1G/s");
         assert!(Cli::try_parse_from(mixed.split(' ')).is_err());
         let mixed = format!("{traffic} --free-below 1G");
         assert!(Cli::try_parse_from(mixed.split(' ')).is_err());

@@ -201,11 +201,7 @@ fn earlier(grants: &[GrantTable], index: usize) -> Option<usize> {
 
 /// Grants that earlier ones overrule: of other files to the same grantee, to a group that a user is in, and to the group of the socket, in
 /// which all its users are.
-fn overruled(
-    grants: &[GrantTable],
-    listen: &Listen,
-    document: &Document<'_>,
-) -> Vec<Overruled> {
+fn overruled(grants: &[GrantTable], listen: &Listen, document: &Document<'_>) -> Vec<Overruled> {
     let of_socket = socket_group(listen);
     let mut overruled = Vec::new();
     let place = |index: usize| document.place_of(&format!("grants[{index}]"));

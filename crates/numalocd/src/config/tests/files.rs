@@ -99,13 +99,17 @@ fn a_grant_after_that_of_all_users_of_the_socket_is_noted() {
     let viewers = "[[grants]]\ngroup = \"daemon\"\nrole = \"viewer\"\n";
     let team = "[[grants]]\ngroup = \"bin\"\nrole = \"operator\"\ncgroups = [\"/shop.slice\"]\n";
     let notes = |first: &str, second: &str| {
-        let files = [("numalocd.toml", listen), ("conf.d/5.toml", first), ("conf.d/6.toml", second)];
+        let files =
+            [("numalocd.toml", listen), ("conf.d/5.toml", first), ("conf.d/6.toml", second)];
         let loaded = read_files(&files).unwrap();
         assert_eq!(loaded.config.grants.len(), 2, "it holds at other sockets");
         loaded.notes
     };
     let [note] = &notes(viewers, team)[..] else { panic!("one note") };
-    assert!(note.starts_with("conf.d/6.toml:1: this grant has no effect at /run/numaloc/"), "{note}");
+    assert!(
+        note.starts_with("conf.d/6.toml:1: this grant has no effect at /run/numaloc/"),
+        "{note}"
+    );
     assert!(note.ends_with(": conf.d/5.toml:1"), "{note}");
     assert!(notes(team, viewers).is_empty());
 }
