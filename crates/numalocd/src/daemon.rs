@@ -132,6 +132,8 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     tell_what_is_hidden();
     let metrics = Metrics::default();
     metrics.missing_accounts(asked_for.missing_accounts.len());
+    let missing_sockets = listeners.missing().to_vec();
+    metrics.missing_sockets(missing_sockets.len());
     let accounts = Accounts::new(in_force.clone());
     let state_dir = args.state_directory();
     let opening = state_dir.clone();
@@ -147,6 +149,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
         accounts: &accounts,
         ending,
         stop: stopping.clone(),
+        missing_sockets,
         news,
     });
     (parts.obstacles)().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));

@@ -96,16 +96,19 @@ pub struct Listeners {
     unix: Vec<unix::ListeningSocket>,
     tcp: Vec<TcpListener>,
     keys: Option<Keys>,
+    /// The additional sockets that could not be made, with the reason, a sentence each.
+    missing: Vec<String>,
 }
 
 impl Listeners {
     /// Takes the passed sockets, and opens the others that `config` names. A passed Unix socket stands for the socket
     /// of `config` with its path; the only one stands for `config.socket` if `config` has no additional ones. A passed
-    /// TCP socket stands for the address in `config.tcp`.
+    /// TCP socket stands for the address in `config.tcp`. An additional socket that cannot be made is missing
+    /// ([`Self::missing`]): its directory belongs to others, and the daemon's other clients do without it.
     ///
     /// # Errors
-    /// A socket cannot be made (another daemon or file is there, or the rights do not suffice), or the TLS files cannot
-    /// be used.
+    /// The main socket cannot be made (another daemon or file is there, or the rights do not suffice), TCP cannot be
+    /// listened on, or the TLS files cannot be used.
     pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
         let tcp = tcp(config, passed.tcp).await?;
         let keys = config.tls.as_ref().map(Keys::read).transpose()?;
@@ -117,14 +120,28 @@ impl Listeners {
         if unix.iter().all(|socket| socket.further.is_some()) {
             unix.insert(0, unix::bind(config).await?);
         }
+        let mut missing = Vec::new();
         for further in &config.sockets {
             let is_there =
                 |socket: &unix::ListeningSocket| socket.further.as_deref() == Some(further);
-            if !unix.iter().any(is_there) {
-                unix.push(unix::bind_further(further).await?);
+            if unix.iter().any(is_there) {
+                continue;
+            }
+            match unix::bind_further(further).await {
+                Ok(socket) => unix.push(socket),
+                Err(error) => missing.push(format!(
+                    "the additional socket {} is missing, and its clients cannot connect: {error}; the user of numalocd has to be able to \
+                     write in its directory: correct that, and restart numalocd",
+                    further.path.display()
+                )),
             }
         }
-        Ok(Self { unix, tcp, keys })
+        Ok(Self { unix, tcp, keys, missing })
+    }
+
+    /// The additional sockets that could not be made, with the reason and the remedy, a sentence each.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
     }
 
     /// The keys for TLS, whose files can be read again; `None`: TLS is not used.

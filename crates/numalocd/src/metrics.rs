@@ -84,6 +84,7 @@ struct Series {
     oldest: Oldest,
     store_bytes: Gauge,
     missing_accounts: Gauge,
+    missing_sockets: Gauge,
     reload_done: Gauge,
     reload_time: Gauge<f64, AtomicU64>,
     calls: CallTimes,
@@ -221,6 +222,11 @@ impl Metrics {
     /// Sets the number of grants to accounts that this host does not have.
     pub fn missing_accounts(&self, count: usize) {
         set(&self.0.series.missing_accounts, count);
+    }
+
+    /// Sets the number of additional sockets that could not be made.
+    pub fn missing_sockets(&self, count: usize) {
+        set(&self.0.series.missing_sockets, count);
     }
 
     /// Whether the daemon is drained or paused.

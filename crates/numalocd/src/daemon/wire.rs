@@ -39,14 +39,16 @@ pub struct Wiring<'a> {
     pub ending: watch::Receiver<bool>,
     /// True once streams and the server have to end.
     pub stop: watch::Receiver<bool>,
+    /// The additional sockets that could not be made.
+    pub missing_sockets: Vec<String>,
     /// Events of the host to report.
     pub news: Vec<(EventType, String)>,
 }
 
 /// Starts the dispatcher and the engine over the opened store.
 pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
-    let Wiring { store, contents, config, metrics, notifier, accounts, ending, stop, news } =
-        wiring;
+    let Wiring { store, contents, config, metrics, notifier, accounts, .. } = wiring;
+    let Wiring { ending, stop, missing_sockets, news, .. } = wiring;
     let group = config.borrow().resctrl.mover_group();
     let engine = Engine::new(config.borrow().roots(), balancing(), offloading())
         .in_group(MoverGroup::begin(&Roots::default(), group.as_ref()));
@@ -83,7 +85,7 @@ pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
     tokio::spawn(pressure::watch(handle.clone(), config.borrow().roots()));
     metrics.accounts(accounts.clone());
     let text = metrics.clone();
-    let obstacles = obstacles(engine.clone(), config.clone());
+    let obstacles = obstacles(engine.clone(), config.clone(), missing_sockets);
     let parts = Parts {
         handle,
         engine,
@@ -96,14 +98,17 @@ pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
     (parts, tokio::spawn(task))
 }
 
-/// Properties of the host that keep the daemon from its work, by the configuration in force.
+/// Properties of the host that keep the daemon from its work, by the configuration in force, and the sockets that it
+/// lacks.
 fn obstacles(
     engine: Engine,
     config: watch::Receiver<Arc<Config>>,
+    missing_sockets: Vec<String>,
 ) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
     Arc::new(move || {
         let shortage = threads::shortage(&Roots::default(), &config.borrow());
-        engine.obstacles().into_iter().chain(shortage).collect()
+        let missing = missing_sockets.iter().cloned();
+        engine.obstacles().into_iter().chain(shortage).chain(missing).collect()
     })
 }
 

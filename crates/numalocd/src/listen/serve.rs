@@ -66,7 +66,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<StdError>,
 {
-    let Listeners { unix, tcp, keys } = listeners;
+    let Listeners { unix, tcp, keys, .. } = listeners;
     let (stop, stopped) = watch::channel(());
     let until_stop = || {
         let mut stopped = stopped.clone();

@@ -296,17 +296,6 @@ async fn a_restart_replaces_the_file_and_not_its_directory() {
 }
 
 #[tokio::test]
-async fn without_one_of_its_sockets_none_is_left() {
-    let directory = tempfile::tempdir().unwrap();
-    let sockets = vec![further(&directory, "a/n.sock", 0o660), further(&directory, "file", 0o660)];
-    let config = Listen { sockets, ..at(&directory, "n.sock") };
-    fs::write(&config.sockets[1].path, "precious").unwrap();
-    let error = Listeners::open(&config, Passed::default()).await.unwrap_err();
-    assert!(matches!(error, ListenError::NotASocket { .. }), "{error}");
-    assert!(!config.socket.exists() && !config.sockets[0].path.exists());
-}
-
-#[tokio::test]
 async fn a_passed_socket_with_the_path_of_a_further_one_is_that() {
     let directory = tempfile::tempdir().unwrap();
     let sockets =

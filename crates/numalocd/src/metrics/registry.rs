@@ -40,6 +40,7 @@ impl Default for Series {
             oldest: Default::default(),
             store_bytes: Default::default(),
             missing_accounts: Default::default(),
+            missing_sockets: Default::default(),
             reload_done: Default::default(),
             reload_time: Default::default(),
             calls: Default::default(),
@@ -149,6 +150,8 @@ fn store(registry: &mut Registry, series: &Series) {
     registry.register_with_unit("store", bytes, Unit::Bytes, series.store_bytes.clone());
     let missing = "Grants to accounts that this host does not have";
     registry.register("missing_accounts", missing, series.missing_accounts.clone());
+    let missing = "Additional sockets that could not be made";
+    registry.register("missing_sockets", missing, series.missing_sockets.clone());
     let done = "Whether the configuration was taken over when it was last read";
     registry.register("config_last_reload_successful", done, series.reload_done.clone());
     let time = "When the configuration was last read";
