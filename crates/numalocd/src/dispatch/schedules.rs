@@ -6,6 +6,7 @@ use super::{
     command::{MadeSchedule, Reply, stopping},
     dispatcher::Dispatcher,
     owned::{check_etag, check_owner, etag},
+    ticks::resting_due,
 };
 use crate::{
     access::Caller,
@@ -333,8 +334,10 @@ impl Dispatcher {
         self.set_due(id, due);
     }
 
-    /// Sets when a schedule is due.
+    /// Sets when a schedule is due; `None`: it is not, but for a look at whether it is to be removed.
     pub(super) fn set_due(&mut self, id: &ScheduleId, due: Option<Instant>) {
+        let resting = |known: &Arc<Schedule>| resting_due(known, Instant::now());
+        let due = due.or_else(|| self.records.schedule(id).and_then(resting));
         if let Some(number) = id.number() {
             self.agenda.set_due(number, due);
         }

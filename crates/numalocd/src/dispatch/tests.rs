@@ -20,6 +20,7 @@ mod partners;
 mod queue;
 mod reads;
 mod relief;
+mod resting;
 mod results;
 mod schedules;
 mod standing;

@@ -26,6 +26,8 @@ const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 /// Longest wait if the target has been gone for long.
 const LOOK_GONE: Duration = Duration::from_secs(60);
+/// Wait between looks for the target of a schedule that runs no more, or is paused, and is to be removed after its target.
+const LOOK_RESTING: Duration = Duration::from_secs(3600);
 /// At most this many schedules are probed at a time: a probe has all members of its target.
 const PROBES: usize = 16;
 /// First and longest wait before a failed probe of a schedule is repeated.
@@ -95,6 +97,10 @@ impl Dispatcher {
         if known.state == ScheduleState::Active {
             return self.answer_runs(&known.id, &self.last_run(&known));
         }
+        if is_resting(&known) && self.agenda.asker(known.id.number().unwrap_or_default()).is_none()
+        {
+            return self.on_rested(&known, found);
+        }
         // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
@@ -137,6 +143,41 @@ impl Dispatcher {
             self.set_due(&known.id, Some(Instant::now() + LOOK_MIN));
         }
         self.answer_runs(&known.id, &done.and(answer));
+    }
+
+    /// Handles the look for the target of a schedule that rests: only what has been gone for long enough changes anything.
+    fn on_rested(&mut self, known: &Schedule, found: Result<FoundTarget, Refusal>) {
+        let (number, now) = (known.id.number().unwrap_or_default(), Instant::now());
+        let due = match found {
+            Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
+                let since = self.agenda.note_gone(number, now);
+                let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
+                if left.is_some_and(|left| left.is_zero()) {
+                    let done = self.remove_gone(known, &refusal.to_string());
+                    if done.is_ok() {
+                        return;
+                    }
+                }
+                left.map(|left| now + left.clamp(LOOK_MIN, LOOK_RESTING))
+            }
+            Ok(_) | Err(Refusal::NoTargetNode { .. }) => {
+                self.agenda.note_found(number);
+                None
+            }
+            Err(_) => None,
+        };
+        self.set_due(&known.id, due);
+    }
+
+    /// Removes a schedule whose target has been gone for long enough.
+    fn remove_gone(&mut self, known: &Schedule, message: &str) -> Result<(), Refusal> {
+        let why = format!("removed: its target has been gone for long enough: {message}");
+        let event = self.of_schedule(known, EventType::ScheduleRemoved, why);
+        let writes = [Write::DropSchedule(known.id.clone())].into_iter();
+        self.commit(writes.chain(self.tell([event])).collect())?;
+        self.agenda.forget(known.id.number().unwrap_or_default());
+        tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
+        Ok(())
     }
 
     /// Begins a run, for what was found if that is known. Gives back the answer for the callers that have asked for the
@@ -211,13 +252,7 @@ impl Dispatcher {
         let since = self.agenda.note_gone(number, now);
         let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
         if left.is_some_and(|left| left.is_zero()) {
-            let why = format!("removed: its target has been gone for long enough: {message}");
-            let event = self.of_schedule(known, EventType::ScheduleRemoved, why);
-            let writes = [Write::DropSchedule(known.id.clone())].into_iter();
-            self.commit(writes.chain(self.tell([event])).collect())?;
-            self.agenda.forget(number);
-            tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
-            return Ok(());
+            return self.remove_gone(known, &message);
         }
         if known.state != ScheduleState::TargetGone {
             let gone = known.gone.or(Some(self.wall()));
@@ -325,11 +360,25 @@ impl Dispatcher {
                     let due = backed_off.get(&number).copied().unwrap_or(now);
                     self.agenda.set_due(number, Some(due));
                 }
+                ScheduleState::Paused | ScheduleState::Completed => {
+                    self.agenda.set_due(number, resting_due(schedule, now));
+                }
                 // An active schedule continues when its job ends.
-                ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}
+                ScheduleState::Active => {}
             }
         }
     }
+}
+
+/// Whether a schedule starts no run unasked.
+fn is_resting(schedule: &Schedule) -> bool {
+    matches!(schedule.state, ScheduleState::Paused | ScheduleState::Completed)
+}
+
+/// When the target of a schedule that rests is looked for; `None`: it does not rest, or stays without its target.
+pub(super) fn resting_due(schedule: &Schedule, now: Instant) -> Option<Instant> {
+    let is_removed = is_resting(schedule) && schedule.spec.ttl_after_gone.is_some();
+    is_removed.then_some(now + LOOK_RESTING)
 }
 
 fn until(from: SystemTime, to: SystemTime) -> Duration {

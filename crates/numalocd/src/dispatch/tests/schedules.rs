@@ -59,7 +59,7 @@ pub(super) struct Ordered {
     pub(super) trail: Option<Arc<Trail>>,
 }
 
-fn gone() -> Result<FoundTarget, Refusal> {
+pub(super) fn gone() -> Result<FoundTarget, Refusal> {
     Err(Refusal::TargetNotFound { message: "no cgroup /a".into() })
 }
 
