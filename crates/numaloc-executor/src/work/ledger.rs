@@ -98,7 +98,8 @@ impl<'a> Ledger<'a> {
     /// Settles a folio that the kernel refused to move, with the reason and its errno.
     pub fn refused(&mut self, folio: &Folio, reason: Reason, errno: i32) {
         let (address, error) = (folio.address, io::Error::from_raw_os_error(errno));
-        self.error(folio.account, format_args!("move_pages at {address:#x}: {error}"));
+        // The words of the kernel come first: the contract of Koordinator has them alone.
+        self.error(folio.account, format_args!("{error}: move_pages at {address:#x}"));
         self.left(folio.account, reason, folio.bytes);
     }
 
