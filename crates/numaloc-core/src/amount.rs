@@ -1,5 +1,9 @@
 //! Sizes, durations and percentages as people write them, on the command line and in configurations alike.
 
+mod pattern;
+
+pub use pattern::{duration_pattern, percent_pattern, rate_pattern, size_pattern};
+
 use std::time::Duration;
 
 /// Multiples of 1,024 by their letter, as powers of two.
