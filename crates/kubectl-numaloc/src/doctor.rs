@@ -62,7 +62,8 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
     match nodes {
         None => checks.warn("agents", "the nodes are unknown: listing nodes is forbidden"),
         Some(nodes) => {
-            let without: Vec<_> = names(nodes).difference(&with).cloned().collect();
+            let nodes: Vec<Value> = nodes.iter().filter(|node| is_meant(node)).cloned().collect();
+            let without: Vec<_> = names(&nodes).difference(&with).cloned().collect();
             match without.is_empty() {
                 true => checks.ok("agents", &format!("all {} nodes have one", nodes.len())),
                 false => checks.fail(
@@ -112,6 +113,19 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
     for (why, nodes) in unread {
         checks.warn("figures", &format!("not read {}: {why}", on(&nodes)));
     }
+    for (kind, check, fine, wrong) in [
+        ("ClusterRead", "cluster", "each agent sees its pods and the policies", "not read"),
+        ("PoliciesAccepted", "sources", "policies and ConfigMaps are understood", "not followed"),
+    ] {
+        let mut bad = without(reported, kind);
+        bad.remove(UNREPORTED);
+        if bad.is_empty() {
+            checks.ok(check, fine);
+        }
+        for (why, nodes) in bad {
+            checks.fail(check, &format!("{wrong} {}: {why}", on(&nodes)));
+        }
+    }
     let mut refused = without(reported, "ResultsPosted");
     refused.remove(UNREPORTED);
     if refused.is_empty() {
@@ -132,6 +146,15 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
             checks.warn("versions", &format!("agents and daemons have version {}", all.join(", ")))
         }
     }
+}
+
+/// Whether the chart has an agent for a node: one with Linux on x86-64, and of a host. Nodes without labels count.
+fn is_meant(node: &Value) -> bool {
+    let labels = &node["metadata"]["labels"];
+    let is = |key: &str, expected: &str| labels[key].as_str().is_none_or(|found| found == expected);
+    is("kubernetes.io/os", "linux")
+        && is("kubernetes.io/arch", "amd64")
+        && labels["type"].as_str() != Some("virtual-kubelet")
 }
 
 /// Nodes of which a condition does not hold, by the reason that they give.

@@ -12,6 +12,9 @@ use numaloc_policy::{
 use serde_json::Value;
 use std::{fmt::Write, time::SystemTime};
 
+/// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
+const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
+
 pub async fn run(
     cluster: &impl Api,
     namespace: &str,
@@ -89,6 +92,11 @@ async fn agent(
     }
     let reported = match cluster.get(&format!("{NODE_LOCALITIES}/{node}")).await {
         Ok(reported) => reported,
+        // Without the definitions no agent reports, and all of them work.
+        Err(Failure::NotFound(_)) if is_undefined(cluster).await => {
+            *out += "agent: unknown, the cluster does not define NodeMemoryLocality\n";
+            return Ok(true);
+        }
         Err(Failure::NotFound(_)) => {
             *out += "agent: none has reported for this node; see kubectl numaloc doctor\n";
             return Ok(false);
@@ -112,6 +120,10 @@ async fn agent(
     Ok(is_reachable)
 }
 
+async fn is_undefined(cluster: &impl Api) -> bool {
+    matches!(cluster.list(NODE_LOCALITIES, true).await, Err(Failure::NotFound(_)))
+}
+
 /// The agent's report on the pod.
 fn result(pod: &Value) -> String {
     let mut out = String::new();
@@ -132,10 +144,10 @@ async fn events(
     pod: &Value,
     now: SystemTime,
 ) -> Result<String, Failure> {
-    let path = format!(
-        "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{}",
-        text(pod, "/metadata/uid")
-    );
+    // Events of a static pod have the uid that its node knows.
+    let uid = annotation(pod, MIRROR_KEY).unwrap_or_else(|| text(pod, "/metadata/uid"));
+    let path =
+        format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{uid}");
     let mut events = match cluster.list(&path, false).await {
         Err(Failure::Forbidden(why)) => return Ok(format!("events: unknown, {why}\n")),
         other => other?,

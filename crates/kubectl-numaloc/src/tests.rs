@@ -15,6 +15,7 @@ struct Fake {
     lists: BTreeMap<String, Vec<Value>>,
     objects: BTreeMap<String, Value>,
     forbidden: Vec<String>,
+    listed: RefCell<Vec<String>>,
     patched: RefCell<Vec<(String, Value)>>,
 }
 
@@ -33,6 +34,7 @@ impl Api for Fake {
     }
 
     async fn list(&self, path: &str, _metadata: bool) -> Result<Vec<Value>, Failure> {
+        self.listed.borrow_mut().push(path.to_owned());
         self.look(&self.lists, path.split('?').next().unwrap_or_default())
     }
 
@@ -63,6 +65,8 @@ fn node(name: &str, remote: u64, reachable: bool, observed: &str) -> Value {
                 condition("DaemonReachable", reachable, "no such socket"),
                 condition("FiguresRead", reachable, ""),
                 condition("ResultsPosted", true, ""),
+                condition("ClusterRead", true, ""),
+                condition("PoliciesAccepted", true, ""),
             ],
         },
     })
@@ -84,7 +88,10 @@ fn cluster() -> Fake {
             vec![
                 json!({"metadata": {"name": "a"}}),
                 json!({"metadata": {"name": "b"}}),
-                json!({"metadata": {"name": "c"}}),
+                json!({"metadata": {"name": "c", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}}),
+                json!({"metadata": {"name": "windows", "labels": {"kubernetes.io/os": "windows"}}}),
+                json!({"metadata": {"name": "arm", "labels": {"kubernetes.io/arch": "arm64"}}}),
+                json!({"metadata": {"name": "virtual", "labels": {"type": "virtual-kubelet"}}}),
             ],
         ),
         (
@@ -209,6 +216,27 @@ fn a_pod_is_explained() {
 }
 
 #[test]
+fn a_static_pod_and_a_cluster_without_definitions_are_explained() {
+    let mut cluster = cluster();
+    let path = format!("{}/redis-0", object::pods("shop"));
+    let mut pod = cluster.objects[&path].clone();
+    pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0123abcd".into();
+    cluster.objects = [(path, pod)].into();
+    let explain = |cluster: &Fake| said(cluster, &Action::Explain { pod: "redis-0".to_owned() });
+    let (text, is_well) = explain(&cluster).expect("an answer");
+    assert!(!is_well && text.contains("agent: none has reported"), "{text}");
+    let listed = cluster.listed.take();
+    assert!(
+        listed.iter().any(|path| path.ends_with("involvedObject.uid%3D0123abcd")),
+        "{listed:?}"
+    );
+    cluster.lists.remove(object::NODE_LOCALITIES);
+    let (text, is_well) = explain(&cluster).expect("an answer");
+    let expected = "agent: unknown, the cluster does not define NodeMemoryLocality";
+    assert!(is_well && text.contains(expected), "{text}");
+}
+
+#[test]
 fn a_run_is_asked_for_by_an_annotation() {
     let cluster = cluster();
     let action =
@@ -235,6 +263,8 @@ fn a_doctor_names_what_does_not_work() {
     ok    reports      none is older than 20m
     FAIL  daemons      not reached on 1 nodes (b): no such socket
     ok    figures      each reachable daemon reports its metrics
+    ok    cluster      each agent sees its pods and the policies
+    ok    sources      policies and ConfigMaps are understood
     ok    results      events and statuses are posted
     ok    versions     0.1.0
     ok    policies     2 policies, each is understood
@@ -243,6 +273,8 @@ fn a_doctor_names_what_does_not_work() {
     for (at, why) in [
         (1, "numalocd refuses GetMetrics: your role is none"),
         (2, "events of shop: exceeded quota"),
+        (3, "pods, for 200 s: forbidden"),
+        (4, "ConfigMap kube-system/ack-slo-config, key resource-qos-config: EOF"),
     ] {
         let condition = &mut refusing["status"]["conditions"][at];
         condition["status"] = "False".into();
@@ -252,10 +284,15 @@ fn a_doctor_names_what_does_not_work() {
     older["status"]["conditions"].as_array_mut().expect("a list").truncate(2);
     cluster.lists.insert(object::NODE_LOCALITIES.to_owned(), vec![refusing, older]);
     let (text, _) = said(&cluster, &Action::Doctor).expect("an answer");
-    let lines: Vec<_> =
-        text.lines().filter(|line| line.contains("figures") || line.contains("results")).collect();
+    let checks = ["figures", "cluster", "sources", "results"];
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| checks.iter().any(|check| line[6..].starts_with(check)))
+        .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     warn  figures      not read on 1 nodes (a): numalocd refuses GetMetrics: your role is none
+    FAIL  cluster      not read on 1 nodes (a): pods, for 200 s: forbidden
+    FAIL  sources      not followed on 1 nodes (a): ConfigMap kube-system/ack-slo-config, key resource-qos-config: EOF
     FAIL  results      refused by the API server on 1 nodes (a): events of shop: exceeded quota
     "#);
     cluster.lists.insert(object::NODE_LOCALITIES.to_owned(), vec![]);
