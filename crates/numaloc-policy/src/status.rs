@@ -1,6 +1,7 @@
 //! The annotation `koordinator.sh/memory-locality-status`, and which results have an event.
 
-use crate::{EventReason, PodResult, time};
+use crate::{PodResult, time};
+use numaloc_config::written::{SHOWN_MAX, shown};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
@@ -21,11 +22,12 @@ pub struct PodStatus {
 }
 
 /// Progress of the migration of a pod's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It was to be done once, and has been done.
     Completed,
     /// It is being done, or will be done again.
+    #[default]
     InProgress,
     /// It was done, and is switched off now.
     Closed,
@@ -36,8 +38,9 @@ pub enum Phase {
 pub struct LastResult {
     /// When it ended. The annotation has whole seconds.
     pub completed: SystemTime,
-    /// The reason of the event that reported this result.
-    pub reason: EventReason,
+    /// The reason of the event that reported this result, by its name. Other agents have others: koordlet of older clusters
+    /// has `MemoryLocalitySuccess`.
+    pub reason: String,
     /// Local share in percent; -1 if it could not be read.
     pub ratio: i64,
     /// Remote pages of 4 KiB.
@@ -62,15 +65,12 @@ pub enum BadStatus {
         "annotation {STATUS_KEY}, lastResult.completedTime: is not a valid time: expected for example 2026-05-28T20:26:40Z"
     )]
     Time,
-    /// Its result is the reason of no event.
-    #[error("annotation {STATUS_KEY}, lastResult.result: is not the reason of an event")]
-    Reason,
 }
 
 impl LastResult {
     /// The result of a pod at this time.
     pub fn new(result: &PodResult, completed: SystemTime) -> Self {
-        let (reason, ratio) = (result.reason(), result.ratio());
+        let (reason, ratio) = (result.reason().name().to_owned(), result.ratio());
         Self { completed, reason, ratio, remote_pages: result.remote_pages() }
     }
 
@@ -106,7 +106,7 @@ impl PodStatus {
     pub fn to_json(&self) -> String {
         let last = self.last.as_ref().map(|last| LastDoc {
             completed_time: time::written(last.completed),
-            result: last.reason.name().to_owned(),
+            result: last.reason.clone(),
             ratio: last.ratio,
             remote_pages: last.remote_pages,
         });
@@ -135,6 +135,8 @@ impl PodStatus {
 /// The form of the contract.
 #[derive(Serialize, Deserialize)]
 struct StatusDoc {
+    // koordlet leaves out what is empty or 0.
+    #[serde(default)]
     phase: Phase,
     #[serde(rename = "lastResult", default, skip_serializing_if = "Option::is_none")]
     last_result: Option<LastDoc>,
@@ -144,11 +146,12 @@ struct StatusDoc {
 struct LastDoc {
     #[serde(rename = "completedTime")]
     completed_time: String,
+    #[serde(default)]
     result: String,
-    #[serde(rename = "completedTimeLocalityRatio")]
+    #[serde(rename = "completedTimeLocalityRatio", default)]
     ratio: i64,
     // koordlet signs it.
-    #[serde(rename = "completedTimeRemotePages", deserialize_with = "pages")]
+    #[serde(rename = "completedTimeRemotePages", default, deserialize_with = "pages")]
     remote_pages: u64,
 }
 
@@ -159,8 +162,7 @@ fn pages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 impl LastDoc {
     fn checked(self) -> Result<LastResult, BadStatus> {
         let completed = time::read(&self.completed_time).ok_or(BadStatus::Time)?;
-        let reason = EventReason::ALL.into_iter().find(|reason| reason.name() == self.result);
-        let reason = reason.ok_or(BadStatus::Reason)?;
+        let reason = shown(&self.result, SHOWN_MAX);
         let (ratio, remote_pages) = (self.ratio.clamp(-1, 100), self.remote_pages);
         Ok(LastResult { completed, reason, ratio, remote_pages })
     }
