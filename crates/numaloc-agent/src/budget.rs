@@ -24,6 +24,11 @@ impl Budget {
         self.full.checked_sub(room).map_or(now, |next| next.max(now))
     }
 
+    /// Whether all of the burst may be used.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.full <= now
+    }
+
     pub fn take(&mut self, now: Instant) {
         self.full = self.full.max(now) + self.interval;
     }

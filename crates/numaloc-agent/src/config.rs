@@ -2,7 +2,7 @@
 
 use crate::labels::MARK;
 use numaloc_config::value::{DAY_MS, count, duration};
-use numaloc_node::{Configuration, ENDPOINT, LEASE, Mark};
+use numaloc_node::{Configuration, ENDPOINT, Mark};
 use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
@@ -26,8 +26,17 @@ pub struct Config {
     pub config_maps: Vec<ObjectName>,
     /// The agent that acts for a pod whose status another program has written.
     pub other_agent: OtherAgent,
+    /// The agents besides us that write the status: how their names begin as managers of fields. What others have
+    /// written, such as a restored backup, is no agent's.
+    pub other_agents: Vec<String>,
     /// The component that events of Koordinator's contract are of.
     pub event_component: String,
+    /// Most events that may be posted at once.
+    #[serde(deserialize_with = "count::<1, 10_000, _, _>")]
+    pub event_burst: u32,
+    /// The time after which one more may be posted.
+    #[serde(deserialize_with = "duration::<10, DAY_MS, _, _>")]
+    pub event_interval: Duration,
     /// Most status annotations that may be written at once.
     #[serde(deserialize_with = "count::<1, 10_000, _, _>")]
     pub status_burst: u32,
@@ -49,7 +58,7 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self { containers: 500 }
+        Self { containers: 50 }
     }
 }
 
@@ -134,10 +143,14 @@ impl Default for Config {
             listen: Some(([0u16; 8], 9469).into()),
             metrics: Metrics::default(),
             register: Register::Auto,
-            lease: LEASE,
+            // While the agent is away, for example for an upgrade, the schedules of containers that run continue.
+            lease: Duration::from_secs(3600),
             config_maps: vec![config_map("kube-system", "ack-slo-config")],
             other_agent: OtherAgent::StandBack,
+            other_agents: vec!["koordlet".to_owned()],
             event_component: "koordlet".to_owned(),
+            event_burst: 100,
+            event_interval: Duration::from_secs(1),
             status_burst: 20,
             status_interval: Duration::from_secs(5),
             pods: Defaults::default(),

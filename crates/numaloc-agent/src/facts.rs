@@ -4,7 +4,7 @@ use crate::cluster::objects::{
     ContainerResources, ContainerSpec, ContainerState, Meta, OwnerReference, PodObject,
 };
 use numaloc_policy::{Pod, Resources};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
 const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
@@ -25,6 +25,8 @@ pub struct Facts {
     pub containers: Vec<Container>,
     /// The last writer of the status annotation; `None` if it was never written.
     pub status_writer: Option<String>,
+    /// When it was created; `None` if that is not known.
+    pub created: Option<SystemTime>,
     /// The workload that it is of.
     pub owner: Owner,
 }
@@ -86,7 +88,8 @@ impl Facts {
         let cgroup_parent = cgroup_parent(&status.qos_class, &uid);
         let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
         let status_writer = metadata.status_writer;
-        Self { api_uid, pod: pod.bounded(), containers, status_writer, owner }
+        let created = numaloc_policy::read_time(&metadata.creation_timestamp);
+        Self { api_uid, pod: pod.bounded(), containers, status_writer, created, owner }
     }
 }
 
@@ -100,6 +103,8 @@ fn running(
     let state = states.iter().find(|state| state.name == spec.name)?;
     // `containerd://<id>`.
     let id = state.container_id.rsplit('/').next().filter(|id| !id.is_empty());
+    // A container may have a policy of its own (Kubernetes 1.35, KEP-5307).
+    let restart = if spec.restart_policy.is_empty() { restart } else { &spec.restart_policy };
     let is_over = state.state.terminated.as_ref().is_some_and(|ended| match restart {
         "Never" => true,
         "OnFailure" => ended.exit_code == 0,
@@ -214,6 +219,16 @@ mod tests {
                 stays.then_some(None),
                 "{code} {restart}"
             );
+        }
+        for (own, stays) in [("Never", false), ("Always", true)] {
+            let pod = facts(|pod| {
+                for container in pod["spec"]["containers"].as_array_mut().expect("a list") {
+                    container["restartPolicy"] = own.into();
+                }
+                let state = serde_json::json!({"terminated": {"exitCode": 1}});
+                pod["status"]["containerStatuses"][0]["state"] = state;
+            });
+            assert_eq!(names(&pod).contains(&"cache"), stays, "its own policy is {own}");
         }
         let done = facts(|pod| pod["status"]["phase"] = "Succeeded".into());
         assert_eq!(names(&done), [""; 0]);

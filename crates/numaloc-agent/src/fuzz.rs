@@ -6,7 +6,7 @@ use crate::{
     config,
     facts::Facts,
     outbox::Subject,
-    results::{Results, Standing, Told, report},
+    results::{Now, Results, Standing, Told, report},
     sources::ClusterSources,
     wanted::{Registrar, wanted},
 };
@@ -27,9 +27,10 @@ pub fn objects(bytes: &[u8]) {
     let wanted = wanted(&facts, sources.with(&defaults), &us, None);
     let mut told = Told::of(&facts);
     let _ = Subject::pod(&facts);
-    let first = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
+    let (none, standing) = (Results::default(), |_: &_| Standing::Scheduled);
+    let first = report(&facts, &wanted, &none, standing, &mut told, Now::new());
     // A report is not repeated.
-    let second = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
+    let second = report(&facts, &wanted, &none, standing, &mut told, Now::new());
     assert!(second.is_none(), "{first:?} {second:?}");
 }
 

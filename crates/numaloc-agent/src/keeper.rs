@@ -3,32 +3,33 @@
 
 mod node;
 mod others;
+mod reports;
 
 use crate::{
     config::Config,
     facts::Facts,
     figures::Figures,
+    health::Health,
     known::{Known, PodKey},
     labels::MARK,
     locality::{Since, Slot, Unread},
     metrics::{Counts, Metrics},
     nri::Nri,
-    outbox::{Outbox, Post, Report, Subject},
-    results::{Results, Standing, Told, report},
+    outbox::{Outbox, Subject},
+    results::{Now, Results, Standing, Told, report},
     serve::Served,
     sources::{ClusterSources, Problem},
     wanted::{WantedContainer, WantedPod, ids, wanted},
 };
-use numaloc_api::v1;
-use numaloc_node::{AGAIN, Daemon, Events, MANY, Records, hash, is_lost, renewals};
-use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
+use numaloc_node::{AGAIN, Daemon, MANY, Records, renewals};
+use numaloc_policy::{EventKind, Node};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, interval, sleep_until, timeout};
 use tokio_stream::StreamExt;
 use tonic::Status;
 
@@ -38,6 +39,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const TOGETHER: Duration = Duration::from_millis(500);
 /// A policy has certainly ended this time after its end.
 const MOMENT: Duration = Duration::from_millis(100);
+/// The keeper shows that often that it continues, also where nothing happens.
+const BEAT: Duration = Duration::from_secs(30);
 /// The longest wait for a time of the clock.
 const CLOCK: Duration = Duration::from_secs(3600);
 
@@ -70,6 +73,7 @@ pub struct Keeper<D> {
     is_node_missed: bool,
     /// The served figures of numalocd, the time of the next reading, and the last logged error of one.
     figures: Arc<Figures>,
+    health: Arc<Health>,
     read_at: Instant,
     unread: Option<String>,
     /// The slot in which the NodeMemoryLocality waits for the writer, and the last changes of its conditions.
@@ -92,7 +96,8 @@ impl KeptPod {
         standing: impl Fn(&WantedContainer) -> Standing,
         outbox: &Outbox,
     ) {
-        if let Some(report) = report(&self.facts, &self.wanted, results, standing, &mut self.told) {
+        let (facts, wanted) = (&self.facts, &self.wanted);
+        if let Some(report) = report(facts, wanted, results, standing, &mut self.told, Now::new()) {
             outbox.push(Subject::pod(&self.facts), report);
         }
     }
@@ -101,6 +106,9 @@ impl KeptPod {
 /// The state at numalocd of the records wanted for a container.
 fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Standing {
     let Some(schedule) = container.schedule() else { return Standing::Unscheduled };
+    if records.is_held(schedule) {
+        return Standing::Held { is_scheduled: records.has(schedule) };
+    }
     if records.has(schedule) {
         return Standing::Scheduled;
     }
@@ -113,7 +121,8 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
 
     async fn serve(&mut self) -> Result<Infallible, Status> {
         while !self.known.is_complete() {
-            self.known.filled().await;
+            self.records.beat();
+            let _ = timeout(BEAT, self.known.filled()).await;
         }
         self.records.connect().await?;
         self.metrics.daemon(true);
@@ -135,7 +144,9 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
         );
         self.count();
         let mut renewal = renewals(self.config.lease);
+        let mut beat = interval(BEAT);
         loop {
+            self.records.beat();
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
             let expires = self.expiry();
@@ -147,6 +158,7 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
                 event = events.next() => self.happened(event)?,
                 () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
+                _ = beat.tick() => {}
                 () = figures.wanted(read_at) => self.read_figures().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
                 () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
@@ -173,8 +185,8 @@ impl<D: Daemon> Keeper<D> {
         served: Served,
         locality: Arc<Slot>,
     ) -> Self {
-        let Served { metrics, outbox, figures } = served;
-        let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
+        let Served { metrics, outbox, figures, health } = served;
+        let records = Records::new(daemon, MARK).with_pulse(Arc::clone(&health.pulse));
         Self {
             config,
             node,
@@ -194,6 +206,7 @@ impl<D: Daemon> Keeper<D> {
             node_uid: String::new(),
             is_node_missed: false,
             figures,
+            health,
             read_at: Instant::now(),
             unread: None,
             locality,
@@ -220,59 +233,17 @@ impl<D: Daemon> Keeper<D> {
             let containers = pod.wanted.containers.iter();
             counts.scheduled += containers.filter(|of| of.schedule().is_some()).count();
             counts.stood_back += usize::from(pod.wanted.other.is_some());
-            counts.invalid +=
-                usize::from(pod.wanted.other.is_none() && !pod.wanted.events.is_empty());
+            // A request that was reduced is as the operator wants it.
+            let mut events = pod.wanted.events.iter();
+            let is_invalid = events.any(|event| event.kind == EventKind::Warning);
+            counts.invalid += usize::from(pod.wanted.other.is_none() && is_invalid);
         }
         self.metrics.counts(counts);
     }
 
-    /// Takes the events that numalocd has stored, and then reports their meaning.
-    async fn take_stored(&mut self, events: &mut Events) -> Result<(), Status> {
-        while let Ok(event) = timeout(QUIET, events.next()).await {
-            let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
-            self.results.take(event);
-        }
-        self.take_unseen().await?;
-        self.say_all(|_, _| Standing::Unknown);
-        Ok(())
-    }
-
-    /// Takes the ends of runs whose events are not stored any more: the agent was away too long.
-    async fn take_unseen(&mut self) -> Result<(), Status> {
-        let me = self.records.me().to_owned();
-        let schedules = self.records.daemon().schedules(me).await?.into_iter();
-        for schedule in schedules.filter(|of| self.of_schedule.contains_key(&of.name)) {
-            if !self.results.is_unseen(&schedule) {
-                continue;
-            }
-            match self.records.daemon().job(schedule.last_job.clone()).await {
-                Ok(job) => self.results.take_last(&schedule, job),
-                Err(status) if is_lost(&status) => return Err(status),
-                Err(status) => tracing::warn!("{}: {}", schedule.last_job, status.message()),
-            }
-        }
-        Ok(())
-    }
-
-    fn happened(&mut self, event: Option<Result<v1::Event, Status>>) -> Result<(), Status> {
-        let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
-        let schedule = self.results.take(event);
-        if let Some(key) = schedule.and_then(|schedule| self.of_schedule.get(&schedule)).cloned() {
-            self.ended.insert(key);
-            self.say_at.get_or_insert_with(|| Instant::now() + TOGETHER);
-        }
-        Ok(())
-    }
-
-    fn say_ended(&mut self) {
-        self.say_at = None;
-        for key in std::mem::take(&mut self.ended) {
-            self.say(&key);
-        }
-    }
-
     async fn renew(&mut self) -> Result<(), Status> {
         let is_same = self.records.renew().await?;
+        self.say_overdue().await?;
         let nri = self.look_for_nri().await?;
         if is_same && nri == self.nri {
             return Ok(());
@@ -407,43 +378,6 @@ impl<D: Daemon> Keeper<D> {
     fn wanted(&self, facts: &Facts) -> WantedPod {
         let other = self.other(facts);
         let sources = self.sources.with(&self.config.pods);
-        wanted(facts, sources, &self.registrar(), other.as_deref())
-    }
-
-    /// Puts the reports about all pods into the outbox.
-    fn say_all(&mut self, standing: impl Fn(&Records<D>, &WantedContainer) -> Standing) {
-        for pod in self.pods.values_mut() {
-            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
-        }
-    }
-
-    /// Puts the report about a pod into the outbox.
-    fn say(&mut self, key: &str) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
-        }
-    }
-
-    /// Reports ConfigMaps and policies that cannot be parsed. All nodes use the same name, so it is one event.
-    fn say_sources(&mut self) {
-        if self.problems == self.sources.problems() {
-            return;
-        }
-        self.problems = self.sources.problems().to_vec();
-        for problem in &self.problems {
-            tracing::warn!("{}", problem.message);
-            let subject = Subject {
-                kind: problem.kind,
-                namespace: problem.namespace.clone(),
-                name: problem.name.clone(),
-                uid: problem.uid.clone(),
-                api_uid: String::new(),
-            };
-            let message = problem.message.clone();
-            let id = hash(&[&problem.uid, &message]);
-            let event = PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message };
-            let posts = vec![Post { id, event, at: None }];
-            self.outbox.push(subject, Report { posts, patch: None });
-        }
+        wanted(facts, sources, &self.registrar(), other.as_ref())
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     facts::Facts,
 };
 use numaloc_policy::{
-    BadPolicy, DSA_CONFIG_KEY, PolicyKind, PolicyResource, QOS_CONFIG_KEY, THRESHOLD_CONFIG_KEY,
+    DSA_CONFIG_KEY, KnownPolicy, PolicyKind, PolicyResource, QOS_CONFIG_KEY, THRESHOLD_CONFIG_KEY,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -51,7 +51,7 @@ pub struct NodeFacts {
 }
 
 /// Policies by `namespace/name`, as they were read.
-pub type Policies = BTreeMap<String, Result<PolicyResource, BadPolicy>>;
+pub type Policies = BTreeMap<String, KnownPolicy>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
@@ -69,7 +69,7 @@ pub struct Snapshot {
     /// The data of the ConfigMaps, in the order of the configuration.
     pub config_maps: Vec<BTreeMap<String, String>>,
     /// The policies of the cluster and of all namespaces, as they were read.
-    pub policies: Vec<Result<PolicyResource, BadPolicy>>,
+    pub policies: Vec<KnownPolicy>,
 }
 
 impl Known {
@@ -240,16 +240,18 @@ impl Sink<ConfigMapObject> for ConfigMap {
 pub struct PoliciesOf(pub Arc<Known>, pub PolicyKind);
 
 impl PoliciesOf {
-    fn read(&self, object: &PolicyObject) -> (String, Result<PolicyResource, BadPolicy>) {
-        let key = format!("{}/{}", object.metadata.namespace, object.metadata.name);
-        (key, PolicyResource::read(self.1, &object.whole))
+    /// Adds a policy as it is now to others, or in its place.
+    fn read(&self, object: &PolicyObject, before: &Policies, policies: &mut Policies) {
+        let key = key(object);
+        let read = PolicyResource::read(self.1, &object.whole);
+        policies.insert(key.clone(), KnownPolicy::new(read, before.get(&key)));
     }
 
-    fn change(&self, change: impl FnOnce(&mut Policies)) {
+    fn change(&self, change: impl FnOnce(&Policies, &mut Policies)) {
         self.0.change(|state| {
             let before = state.policies.get(&self.1);
             let mut policies = before.cloned().unwrap_or_default();
-            change(&mut policies);
+            change(before.unwrap_or(&Policies::default()), &mut policies);
             // Most changes are of fields that are not read.
             if before != Some(&policies) {
                 state.policies.insert(self.1, policies);
@@ -259,19 +261,23 @@ impl PoliciesOf {
     }
 }
 
+fn key(object: &PolicyObject) -> String {
+    format!("{}/{}", object.metadata.namespace, object.metadata.name)
+}
+
 impl Sink<PolicyObject> for PoliciesOf {
     fn listed(&self, all: Vec<PolicyObject>) {
-        let all = all.iter().map(|object| self.read(object)).collect();
-        self.change(|policies| *policies = all);
+        self.change(|before, policies| {
+            policies.clear();
+            all.iter().for_each(|object| self.read(object, before, policies));
+        });
     }
 
     fn applied(&self, one: PolicyObject) {
-        let (key, read) = self.read(&one);
-        self.change(|policies| drop(policies.insert(key, read)));
+        self.change(|before, policies| self.read(&one, before, policies));
     }
 
     fn deleted(&self, one: PolicyObject) {
-        let (key, _) = self.read(&one);
-        self.change(|policies| drop(policies.remove(&key)));
+        self.change(|_, policies| drop(policies.remove(&key(&one))));
     }
 }

@@ -18,6 +18,7 @@
 //! | `keeper` | gives `numaloc-node` the wanted records of each pod, and reports the results |
 //! | `outbox`, `budget` | pending writes: events, and the newest status of each pod within a budget |
 //! | `writer` | writes them |
+//! | `health` | what shows that this process works: when each kind was last read, and that the keeper continues |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
 //! | `reading` | the memory of the node by numalocd's metrics; pure |
 //! | `figures` | numalocd's figures beside those of the agent, by pod, and their readers |
@@ -39,6 +40,7 @@ mod facts;
 mod figures;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod health;
 mod keeper;
 mod known;
 mod labels;
@@ -107,6 +109,7 @@ async fn work(
     let known = Arc::new(known::Known::new(config.config_maps.len()));
     let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
     let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
+    let health = Arc::clone(&served.health);
     let mut tasks = tokio::task::JoinSet::new();
     let (_stop, stopped) = tokio::sync::watch::channel(false);
     if let Some(address) = config.listen {
@@ -126,22 +129,23 @@ async fn work(
         is_optional: false,
     };
     let pods = select("/api/v1/pods", format!("spec.nodeName={node}"), Form::Whole);
-    let sink = known::Pods(Arc::clone(&known));
+    let (sink, seen) = (known::Pods(Arc::clone(&known)), health.watch(&pods.path));
     tasks.spawn({
         let api = api.clone();
-        async move { follow(&api, &pods, &sink).await }
+        async move { follow(&api, &pods, &sink, &seen).await }
     });
     let own = select("/api/v1/nodes", format!("metadata.name={node}"), Form::Metadata);
-    let sink = known::Node(Arc::clone(&known));
+    let (sink, seen) = (known::Node(Arc::clone(&known)), health.watch(&own.path));
     tasks.spawn({
         let api = api.clone();
-        async move { follow(&api, &own, &sink).await }
+        async move { follow(&api, &own, &sink, &seen).await }
     });
     for (at, object) in config.config_maps.iter().enumerate() {
         let path = format!("/api/v1/namespaces/{}/configmaps", object.namespace);
         let selection = select(&path, format!("metadata.name={}", object.name), Form::Whole);
         let (api, sink) = (api.clone(), known::ConfigMap(Arc::clone(&known), at));
-        tasks.spawn(async move { follow(&api, &selection, &sink).await });
+        let seen = health.watch(&selection.path);
+        tasks.spawn(async move { follow(&api, &selection, &sink, &seen).await });
     }
     for kind in PolicyKind::ALL {
         let selection = Selection {
@@ -151,7 +155,8 @@ async fn work(
             is_optional: true,
         };
         let (api, sink) = (api.clone(), known::PoliciesOf(Arc::clone(&known), kind));
-        tasks.spawn(async move { follow(&api, &selection, &sink).await });
+        let seen = health.watch(&selection.path);
+        tasks.spawn(async move { follow(&api, &selection, &sink, &seen).await });
     }
     let slot = Arc::new(locality::Slot::default());
     let keeper = keeper::Keeper::new(

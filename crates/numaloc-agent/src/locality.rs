@@ -19,6 +19,8 @@ const READ: &str = "FiguresRead";
 
 /// The condition that reports whether the API server takes events and statuses.
 const POSTED: &str = "ResultsPosted";
+/// The condition that reports whether the API server is read.
+const CLUSTER: &str = "ClusterRead";
 
 /// The facts about the node besides its memory.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,8 @@ pub struct Surroundings<'a> {
     pub problem: Option<String>,
     /// Events or statuses that the API server refuses, and why.
     pub refused: Option<String>,
+    /// A kind of the cluster that is not read, and why.
+    pub unread: Option<String>,
 }
 
 /// Since when the conditions have been as they are.
@@ -77,11 +81,13 @@ pub fn locality(
     };
     let problem = around.problem.as_deref().map(|problem| ("Invalid", problem));
     let refused = around.refused.as_deref().map(|refused| ("Refused", refused));
+    let cluster = around.unread.as_deref().map(|unread| ("Unread", unread));
     let conditions = vec![
         since.condition(REACHABLE, lost, now),
         since.condition(ACCEPTED, problem, now),
         since.condition(READ, unread, now),
         since.condition(POSTED, refused, now),
+        since.condition(CLUSTER, cluster, now),
     ];
     let nothing = Reading::default();
     let reading = reading.unwrap_or(&nothing);
@@ -185,7 +191,12 @@ mod tests {
     fn a_daemon_that_refuses_its_figures_is_reachable() {
         let refused = Err(Unread::Refused("your role is none"));
         let quota = "events of shop: exceeded quota";
-        let around = Surroundings { refused: Some(quota.to_owned()), ..Surroundings::default() };
+        let blind = Some("pods, for 200 s: forbidden".to_owned());
+        let around = Surroundings {
+            refused: Some(quota.to_owned()),
+            unread: blind.clone(),
+            ..Surroundings::default()
+        };
         let found = locality(refused, &around, &mut Since::default(), UNIX_EPOCH);
         let condition = |kind| {
             let found = found.conditions.iter().find(|condition| condition.kind == kind);
@@ -195,5 +206,6 @@ mod tests {
         assert_eq!(condition(REACHABLE), Some(("True", "Ok", "")));
         assert_eq!(condition(READ), Some(("False", "Refused", "your role is none")));
         assert_eq!(condition(POSTED), Some(("False", "Refused", quota)));
+        assert_eq!(condition(CLUSTER), Some(("False", "Unread", blind.as_deref().expect("one"))));
     }
 }

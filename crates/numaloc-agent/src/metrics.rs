@@ -1,22 +1,55 @@
 //! Figures of the agent, as OpenMetrics text: whether it does its work. The daemon provides those of the memory
 //! ([`crate::figures`]).
 
+use crate::health::Health;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
-    registry::Registry,
+    registry::{Registry, Unit},
 };
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+use tokio::time::Instant;
 
 type Labelled<const N: usize> = Family<[(&'static str, &'static str); N], Counter>;
 
+/// Why an event was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// Too many waited.
+    Overflow,
+    /// The API server refuses it.
+    Refused,
+    /// Its object had so many events that only the newest was left.
+    Replaced,
+}
+
+impl Loss {
+    pub const ALL: [Self; 3] = [Self::Overflow, Self::Refused, Self::Replaced];
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Refused => "refused",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
 /// The writes that wait for the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
     pub events: usize,
     pub statuses: usize,
-    /// Events that found no room, since the start.
-    pub lost_events: u64,
+    /// For how long the oldest of them has waited.
+    pub oldest: Duration,
+    /// Events that were given up since the start, by the reason.
+    pub lost: BTreeMap<Loss, u64>,
 }
 
 /// The figures of this process.
@@ -31,11 +64,15 @@ pub struct Metrics {
     invalid_policies: Gauge,
     waiting_events: Gauge,
     waiting_statuses: Gauge,
-    lost_events: Gauge,
+    lost_events: Labelled<1>,
+    oldest: Gauge<f64, AtomicU64>,
     daemon: Gauge,
     figures: Gauge,
-    /// 1: the whole state of the cluster is known, and numalocd has the wanted records.
+    /// Whether the whole state of the cluster has been known, and numalocd has the records wanted by it.
+    is_declared: AtomicBool,
+    /// 1: that, and the cluster is still read.
     ready: Gauge,
+    watch_ages: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
 }
 
 /// Counts of this node's pods and their containers.
@@ -46,7 +83,7 @@ pub struct Counts {
     pub scheduled: usize,
     /// Pods that another program acts for.
     pub stood_back: usize,
-    /// Pods with annotations that cannot be parsed, or that ask for too much.
+    /// Pods with annotations that cannot be parsed: those that have a Warning for it.
     pub invalid: usize,
     /// Policies and ConfigMaps of the cluster that cannot be parsed.
     pub invalid_policies: usize,
@@ -64,10 +101,13 @@ impl Default for Metrics {
             invalid_policies: Gauge::default(),
             waiting_events: Gauge::default(),
             waiting_statuses: Gauge::default(),
-            lost_events: Gauge::default(),
+            lost_events: Family::default(),
+            oldest: Gauge::default(),
             daemon: Gauge::default(),
             figures: Gauge::default(),
+            is_declared: AtomicBool::default(),
             ready: Gauge::default(),
+            watch_ages: Family::default(),
         };
         let mut registry = Registry::with_prefix("numaloc_agent");
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -78,14 +118,10 @@ impl Default for Metrics {
             ("pods", "Pods of this node", &metrics.pods),
             ("scheduled_containers", "Containers that have a schedule", &metrics.scheduled),
             ("stood_back_pods", "Pods that another program acts for", &metrics.stood_back),
-            (
-                "invalid_pods",
-                "Pods with annotations that are not followed as they are",
-                &metrics.invalid,
-            ),
+            ("invalid_pods", "Pods with annotations that cannot be parsed", &metrics.invalid),
             (
                 "invalid_policies",
-                "Policies and ConfigMaps that are not followed as they are",
+                "Policies and ConfigMaps that cannot be parsed",
                 &metrics.invalid_policies,
             ),
             ("waiting_events", "Events that are not posted yet", &metrics.waiting_events),
@@ -94,13 +130,27 @@ impl Default for Metrics {
                 "Status annotations that wait for the budget",
                 &metrics.waiting_statuses,
             ),
-            ("lost_events", "Events that were given up since the start", &metrics.lost_events),
             ("daemon_up", "Whether numalocd answers", &metrics.daemon),
             ("daemon_figures", "Whether the metrics of numalocd are included", &metrics.figures),
-            ("ready", "Whether numalocd has what the cluster wants", &metrics.ready),
+            (
+                "ready",
+                "Whether numalocd has what the cluster wants, and the cluster is read",
+                &metrics.ready,
+            ),
         ] {
             registry.register(name, help, gauge.clone());
         }
+        let lost = "Events that were given up";
+        registry.register("lost_events", lost, metrics.lost_events.clone());
+        for reason in Loss::ALL {
+            drop(metrics.lost_events.get_or_create(&[("reason", reason.name())]));
+        }
+        let oldest = "For how long the oldest event or status has waited for the API server";
+        let seconds = metrics.oldest.clone();
+        registry.register_with_unit("oldest_waiting", oldest, Unit::Seconds, seconds);
+        let age = "Time since the API server has shown something of a kind";
+        let ages = metrics.watch_ages.clone();
+        registry.register_with_unit("watch_age", age, Unit::Seconds, ages);
         *metrics.registry.lock() = registry;
         metrics
     }
@@ -112,10 +162,22 @@ fn gauge(count: usize) -> i64 {
 
 impl Metrics {
     /// All figures as OpenMetrics 1.0 text, with those of numalocd.
-    pub fn text(&self, waiting: Waiting, of_daemon: Option<&str>) -> String {
+    pub fn text(&self, waiting: Pending, health: &Health, of_daemon: Option<&str>) -> String {
+        let now = Instant::now();
+        self.ready.set((self.is_declared() && health.unread(now).is_none()).into());
+        self.watch_ages.clear();
+        for (kind, age) in health.ages(now) {
+            // Several ConfigMaps are one kind: the one that was seen the longest ago counts.
+            let gauge = self.watch_ages.get_or_create_owned(&[("kind", kind)]);
+            gauge.set(gauge.get().max(age.as_secs_f64()));
+        }
         self.waiting_events.set(gauge(waiting.events));
         self.waiting_statuses.set(gauge(waiting.statuses));
-        self.lost_events.set(i64::try_from(waiting.lost_events).unwrap_or(i64::MAX));
+        self.oldest.set(waiting.oldest.as_secs_f64());
+        for (reason, count) in waiting.lost {
+            let counter = self.lost_events.get_or_create(&[("reason", reason.name())]);
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
         self.figures.set(of_daemon.is_some().into());
         let mut text = String::new();
         // A text takes whatever is written.
@@ -137,19 +199,19 @@ impl Metrics {
         self.stood_back.set(gauge(counts.stood_back));
         self.invalid.set(gauge(counts.invalid));
         self.invalid_policies.set(gauge(counts.invalid_policies));
-        self.ready.set(1);
+        self.is_declared.store(true, Ordering::Relaxed);
     }
 
     /// Whether numalocd answers.
     pub fn daemon(&self, is_up: bool) {
         self.daemon.set(is_up.into());
         if !is_up {
-            self.ready.set(0);
+            self.is_declared.store(false, Ordering::Relaxed);
         }
     }
 
     /// Whether numalocd has the records that the cluster wants.
-    pub fn is_ready(&self) -> bool {
-        self.ready.get() == 1
+    pub fn is_declared(&self) -> bool {
+        self.is_declared.load(Ordering::Relaxed)
     }
 }

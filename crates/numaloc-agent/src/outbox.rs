@@ -1,18 +1,26 @@
 //! Pending writes to the cluster. They do not grow with time: the newest status of each pod waits, and a bounded number
 //! of events.
 
-use crate::{facts::Facts, metrics::Waiting};
+use crate::{
+    budget::Budget,
+    facts::Facts,
+    metrics::{Loss, Pending},
+};
 use numaloc_policy::PodEvent;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// Most events that wait. With more, the oldest are lost: the API server has not answered for long.
 const POSTS_MAX: usize = 10_000;
+/// Events of one object that may be posted at once, and the time after which it may have one more. Of further ones the
+/// newest waits. The bounds are those of client-go's recorder (client-go/tools/record, `EventSourceObjectSpamFilter`).
+const BURST: u32 = 25;
+const INTERVAL: Duration = Duration::from_secs(300);
 
 /// The report about a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +77,11 @@ impl Subject {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
+    /// What tells it from other objects.
+    fn key(&self) -> String {
+        format!("{} {}/{} {}", self.kind, self.namespace, self.name, self.api_uid)
+    }
+
     pub fn pod(facts: &Facts) -> Self {
         Self {
             kind: "Pod",
@@ -96,41 +109,56 @@ pub struct Outbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Events, each with the status that is written after it.
-    posts: VecDeque<(Arc<Subject>, Post, Option<StatusPatch>)>,
-    /// The statuses whose events have been posted, by the uid of their pod.
-    patches: BTreeMap<String, (Arc<Subject>, StatusPatch)>,
+    posts: VecDeque<Waiting>,
+    /// The newest event of each object that has had too many, by the object.
+    held: BTreeMap<String, (Arc<Subject>, Post, Instant)>,
+    /// The budgets of objects that have had events, as long as they are not whole.
+    budgets: BTreeMap<String, Budget>,
+    /// The statuses whose events have been posted, by the uid of their pod, and since when each waits.
+    patches: BTreeMap<String, (Arc<Subject>, StatusPatch, Instant)>,
     /// The uids of these pods, in the order in which they came.
     order: VecDeque<String>,
-    lost: u64,
+    lost: BTreeMap<Loss, u64>,
     /// The write that the API server refuses.
     refused: Option<String>,
+}
+
+/// An event that waits, with the status that is written after it.
+#[derive(Debug)]
+struct Waiting {
+    subject: Arc<Subject>,
+    post: Post,
+    after: Option<StatusPatch>,
+    since: Instant,
 }
 
 impl Outbox {
     /// Adds the report about a pod.
     pub fn push(&self, subject: Subject, report: Report) {
-        let subject = Arc::new(subject);
+        let (subject, now) = (Arc::new(subject), Instant::now());
         let mut queue = self.queue.lock();
         let Report { posts, mut patch } = report;
+        let posts: Vec<Post> =
+            posts.into_iter().filter_map(|post| queue.within_budget(&subject, post, now)).collect();
         let last = posts.len().checked_sub(1);
         for (at, post) in posts.into_iter().enumerate() {
             // The status is a cursor: events that it has passed are not posted any more.
             let after = if Some(at) == last { patch.take() } else { None };
-            queue.posts.push_back((Arc::clone(&subject), post, after));
+            let subject = Arc::clone(&subject);
+            queue.posts.push_back(Waiting { subject, post, after, since: now });
         }
         if let Some(patch) = patch {
             let mut waiting = queue.posts.iter_mut().rev();
-            match waiting.find(|(of, ..)| of.api_uid == subject.api_uid) {
+            match waiting.find(|waiting| waiting.subject.api_uid == subject.api_uid) {
                 // Nor is it written before events that came earlier.
-                Some((.., after)) => *after = Some(patch.over(after.take())),
-                None => queue.patch(subject, patch),
+                Some(waiting) => waiting.after = Some(patch.over(waiting.after.take())),
+                None => queue.patch(subject, patch, now),
             }
         }
         while queue.posts.len() > POSTS_MAX {
-            queue.lost += 1;
-            if let Some((subject, _, Some(patch))) = queue.posts.pop_front() {
-                queue.patch(subject, patch);
+            queue.lose(Loss::Overflow);
+            if let Some(Waiting { subject, after: Some(patch), .. }) = queue.posts.pop_front() {
+                queue.patch(subject, patch, now);
             }
         }
         drop(queue);
@@ -142,34 +170,54 @@ impl Outbox {
         self.filled.notified().await;
     }
 
-    /// The next write: events first, and if `may_patch`, statuses. It stays until it is done.
-    pub fn next(&self, may_patch: bool) -> Option<Work> {
-        let queue = self.queue.lock();
-        if let Some((subject, post, _)) = queue.posts.front() {
-            return Some(Work::Post(Arc::clone(subject), post.clone()));
+    /// The next write: an event if `may_post`, else a status if `may_patch`, of which `is_open` says that the API server may
+    /// take it now. It stays until it is done.
+    pub fn next(
+        &self,
+        may_post: bool,
+        may_patch: bool,
+        is_open: impl Fn(&Work) -> bool,
+    ) -> Option<Work> {
+        let mut queue = self.queue.lock();
+        queue.release(Instant::now());
+        let post =
+            |waiting: &Waiting| Work::Post(Arc::clone(&waiting.subject), waiting.post.clone());
+        let mut posts = queue.posts.iter().filter(|_| may_post).map(post);
+        if let Some(work) = posts.find(&is_open) {
+            return Some(work);
         }
-        let uid = queue.order.front().filter(|_| may_patch)?;
-        let (subject, patch) = queue.patches.get(uid)?;
-        Some(Work::Patch(Arc::clone(subject), patch.clone()))
+        let patches = queue.order.iter().filter(|_| may_patch).filter_map(|uid| {
+            let (subject, patch, _) = queue.patches.get(uid)?;
+            Some(Work::Patch(Arc::clone(subject), patch.clone()))
+        });
+        patches.into_iter().find(is_open)
+    }
+
+    /// When an event that is held back for its object's budget may be posted; `None`: none is.
+    pub fn next_release(&self) -> Option<Instant> {
+        let (queue, now) = (self.queue.lock(), Instant::now());
+        queue.held.keys().filter_map(|key| Some(queue.budgets.get(key)?.next(now))).min()
     }
 
     /// This has been done, or will never be.
     pub fn done(&self, work: &Work) {
         let mut queue = self.queue.lock();
         match work {
-            Work::Post(_, done) => {
+            Work::Post(of, done) => {
+                let is_done = |waiting: &Waiting| {
+                    waiting.post == *done && waiting.subject.api_uid == of.api_uid
+                };
                 // Meanwhile it may have been lost.
-                let is_first = queue.posts.front().is_some_and(|(_, post, _)| post == done);
-                if let Some((subject, _, Some(patch))) =
-                    is_first.then(|| queue.posts.pop_front()).flatten()
-                {
-                    queue.patch(subject, patch);
+                let Some(at) = queue.posts.iter().position(is_done) else { return };
+                if let Some(Waiting { subject, after: Some(patch), .. }) = queue.posts.remove(at) {
+                    queue.patch(subject, patch, Instant::now());
                 }
             }
             Work::Patch(subject, done) => {
                 let uid = &subject.api_uid;
                 // Meanwhile its pod may have gone.
-                let Some(is_same) = queue.patches.get(uid).map(|(_, patch)| patch == done) else {
+                let Some(is_same) = queue.patches.get(uid).map(|(_, patch, _)| patch == done)
+                else {
                     return;
                 };
                 // A status that came meanwhile is written later.
@@ -188,8 +236,13 @@ impl Outbox {
         let mut queue = self.queue.lock();
         queue.patches.remove(api_uid);
         queue.order.retain(|waiting| waiting != api_uid);
-        let posts = queue.posts.iter_mut().filter(|(subject, ..)| subject.api_uid == api_uid);
-        posts.for_each(|(.., patch)| *patch = None);
+        let posts = queue.posts.iter_mut().filter(|waiting| waiting.subject.api_uid == api_uid);
+        posts.for_each(|waiting| waiting.after = None);
+    }
+
+    /// Counts an event that is given up.
+    pub fn lost(&self, why: Loss) {
+        self.queue.lock().lose(why);
     }
 
     /// The API server refuses these writes now, for this reason; `None`: it takes all.
@@ -203,142 +256,66 @@ impl Outbox {
     }
 
     /// What waits now.
-    pub fn counts(&self) -> Waiting {
-        let queue = self.queue.lock();
-        let (events, statuses) = (queue.posts.len(), queue.patches.len());
-        Waiting { events, statuses, lost_events: queue.lost }
+    pub fn counts(&self) -> Pending {
+        let (queue, now) = (self.queue.lock(), Instant::now());
+        let posts = queue.posts.iter().map(|waiting| waiting.since);
+        let oldest = posts.chain(queue.patches.values().map(|(_, _, since)| *since)).min();
+        Pending {
+            events: queue.posts.len() + queue.held.len(),
+            statuses: queue.patches.len(),
+            oldest: oldest.map(|since| now - since).unwrap_or_default(),
+            lost: queue.lost.clone(),
+        }
     }
 }
 
 impl Queue {
     /// The newest status of a pod takes the place of an older one, and its turn.
-    fn patch(&mut self, subject: Arc<Subject>, patch: StatusPatch) {
+    fn patch(&mut self, subject: Arc<Subject>, patch: StatusPatch, now: Instant) {
         let uid = subject.api_uid.clone();
-        let older = self.patches.remove(&uid).map(|(_, older)| older);
+        let (older, since) = match self.patches.remove(&uid) {
+            Some((_, older, since)) => (Some(older), since),
+            None => (None, now),
+        };
         if older.is_none() {
             self.order.push_back(uid.clone());
         }
-        self.patches.insert(uid, (subject, patch.over(older)));
+        self.patches.insert(uid, (subject, patch.over(older), since));
+    }
+
+    fn lose(&mut self, why: Loss) {
+        *self.lost.entry(why).or_default() += 1;
+    }
+
+    /// The event, if its object may have one now. Else it is held back, in place of an older one.
+    fn within_budget(&mut self, subject: &Arc<Subject>, post: Post, now: Instant) -> Option<Post> {
+        let key = subject.key();
+        let budget = self.budgets.entry(key.clone());
+        let budget = budget.or_insert_with(|| Budget::new(BURST, INTERVAL, now));
+        if budget.next(now) <= now {
+            budget.take(now);
+            return Some(post);
+        }
+        if self.held.insert(key, (Arc::clone(subject), post, now)).is_some() {
+            self.lose(Loss::Replaced);
+        }
+        None
+    }
+
+    /// Has held events wait with the others, as far as their objects may have some again.
+    fn release(&mut self, now: Instant) {
+        self.budgets.retain(|_, budget| !budget.is_full(now));
+        let is_due = |key: &String| self.budgets.get(key).is_none_or(|of| of.next(now) <= now);
+        let due: Vec<String> = self.held.keys().filter(|key| is_due(key)).cloned().collect();
+        for key in due {
+            if let Some((subject, post, since)) = self.held.remove(&key) {
+                let budget = self.budgets.entry(key);
+                budget.or_insert_with(|| Budget::new(BURST, INTERVAL, now)).take(now);
+                self.posts.push_back(Waiting { subject, post, after: None, since });
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use numaloc_policy::PodEvent;
-    use proptest::prelude::*;
-
-    fn waiting(outbox: &Outbox) -> (usize, usize, u64) {
-        let Waiting { events, statuses, lost_events } = outbox.counts();
-        (events, statuses, lost_events)
-    }
-
-    fn subject(pod: u8) -> Subject {
-        let uid = pod.to_string();
-        let name = format!("pod-{pod}");
-        Subject { kind: "Pod", namespace: "shop".to_owned(), name, uid: uid.clone(), api_uid: uid }
-    }
-
-    fn post(number: usize) -> Post {
-        Post { id: number.to_string(), event: PodEvent::conflict("x"), at: None }
-    }
-
-    /// Does all pending writes.
-    fn drain(outbox: &Outbox) -> Vec<Work> {
-        std::iter::from_fn(|| {
-            let work = outbox.next(true)?;
-            outbox.done(&work);
-            Some(work)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn a_status_comes_after_its_events_and_the_newest_counts() {
-        let outbox = Outbox::default();
-        let patch = |status: Option<&str>, own: &str| {
-            Some(StatusPatch { status: status.map(str::to_owned), own: own.to_owned() })
-        };
-        outbox.push(
-            subject(1),
-            Report { posts: vec![post(1), post(2)], patch: patch(Some("a"), "1") },
-        );
-        outbox.push(subject(2), Report { posts: vec![], patch: patch(Some("b"), "2") });
-        assert_eq!(waiting(&outbox), (2, 1, 0), "the other one waits for its events");
-        let first = outbox.next(false).expect("an event");
-        outbox.done(&first);
-        outbox.push(subject(1), Report { posts: vec![], patch: patch(None, "3") });
-        outbox.push(subject(1), Report { posts: vec![post(3)], patch: None });
-        let done = drain(&outbox);
-        let patches: Vec<_> = done
-            .into_iter()
-            .filter_map(|work| match work {
-                Work::Patch(subject, patch) => Some((subject.name.clone(), patch)),
-                Work::Post(..) => None,
-            })
-            .collect();
-        let one = |pod: &str, status: &str, own: &str| {
-            let (status, own) = (Some(status.to_owned()), own.to_owned());
-            (pod.to_owned(), StatusPatch { status, own })
-        };
-        assert_eq!(patches, [one("pod-2", "b", "2"), one("pod-1", "a", "3")]);
-    }
-
-    proptest! {
-        /// In whatever order reports come, every event is posted once, the last status of each existing pod is written,
-        /// and nothing is left.
-        #[test]
-        fn nothing_is_lost_or_done_twice(
-            reports in prop::collection::vec((0u8..3, 0usize..3, any::<bool>(), 0usize..4, 0u8..8), 0..40),
-        ) {
-            let outbox = Outbox::default();
-            let (mut number, mut done, mut last) = (0, Vec::new(), BTreeMap::new());
-            for (pod, posts, has_patch, steps, gone) in reports {
-                let posts: Vec<_> = (0..posts).map(|_| { number += 1; post(number) }).collect();
-                let patch = has_patch.then(|| {
-                    number += 1;
-                    last.insert(format!("pod-{pod}"), number.to_string());
-                    StatusPatch { status: Some(number.to_string()), own: String::new() }
-                });
-                outbox.push(subject(pod), Report { posts, patch });
-                for _ in 0..steps {
-                    if let Some(work) = outbox.next(true) {
-                        outbox.done(&work);
-                        done.push(work);
-                    }
-                }
-                // In about half of the cases, while the first pending write is being done.
-                let under_way = outbox.next(true);
-                if gone < 3 {
-                    outbox.gone(&gone.to_string());
-                    last.remove(&format!("pod-{gone}"));
-                    done.retain(|work| !matches!(work, Work::Patch(of, _) if of.uid == gone.to_string()));
-                }
-                if let Some(work) = under_way {
-                    outbox.done(&work);
-                    if !matches!(&work, Work::Patch(of, _) if of.uid == gone.to_string()) {
-                        done.push(work);
-                    }
-                }
-            }
-            done.extend(drain(&outbox));
-            let posted: Vec<_> = done.iter().filter_map(|work| match work {
-                Work::Post(_, post) => Some(post.id.clone()),
-                Work::Patch(..) => None,
-            }).collect();
-            let mut once = posted.clone();
-            once.sort();
-            once.dedup();
-            prop_assert_eq!(once.len(), posted.len());
-            let mut written = BTreeMap::new();
-            for work in &done {
-                if let Work::Patch(subject, patch) = work {
-                    written.insert(subject.name.clone(), patch.status.clone().unwrap_or_default());
-                }
-            }
-            prop_assert_eq!(written, last);
-            prop_assert_eq!(waiting(&outbox), (0, 0, 0));
-        }
-    }
-}
+mod tests;

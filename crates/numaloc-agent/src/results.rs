@@ -8,21 +8,25 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{Event, EventType, Job, ScheduleId},
+    value::{Event, EventType, Job, JobId, ScheduleId},
 };
 use numaloc_config::written::{ERROR_MAX, SHOWN_MAX, shown};
 use numaloc_node::{CONTAINER, hash};
 use numaloc_policy::{
     ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,
-    OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict,
+    OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict, written_time,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use tokio::time::Instant;
 
 /// An unchanged status is written again after this time.
 const STATUS_AGE: Duration = Duration::from_secs(3600);
+
+/// The ends of a pod's runs wait for those of its other containers that long, and longer only for a run under way.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Reported for a run of which only its existence is known.
 const UNKNOWN: &str =
@@ -34,12 +38,23 @@ pub struct Results {
     runs: BTreeMap<String, Run>,
     /// Schedules that have begun a run of which nothing has been heard.
     begun: BTreeSet<String>,
+    /// Schedules of which a run was under way when numalocd was last asked.
+    active: BTreeSet<String>,
+}
+
+impl Run {
+    /// What tells it from other runs: a new store of numalocd begins with the same jobs.
+    fn key(&self) -> String {
+        OwnStatus::run(&self.job, &written_time(self.at))
+    }
 }
 
 /// The end of a run.
 #[derive(Debug)]
 struct Run {
     job: String,
+    /// The number of the job, if it has one.
+    number: Option<u64>,
     /// When it ended.
     at: SystemTime,
     result: ContainerResult,
@@ -51,6 +66,11 @@ impl Results {
     /// These schedules have begun a run. Their pods wait for its result.
     pub fn begin(&mut self, schedules: BTreeSet<String>) {
         self.begun.extend(schedules);
+    }
+
+    /// Runs of these schedules, and no others, are under way.
+    pub fn active(&mut self, schedules: BTreeSet<String>) {
+        self.active = schedules;
     }
 
     /// Forgets the schedules that are not among these.
@@ -78,13 +98,16 @@ impl Results {
         }
         let container = event.labels.get(CONTAINER)?;
         let result = ContainerResult::of_event(container, &event)?;
-        // Events that are stored come again with each connection.
-        if self.runs.get(&schedule).is_some_and(|run| run.at >= event.time) {
+        let number = event.job.as_ref().and_then(JobId::number);
+        // Events that are stored come again with each connection. A later run has a higher number, whatever the clock says, and
+        // where the store of numalocd is a new one, with numbers from 1, a later time.
+        let is_known = |run: &Run| run.number >= number && run.at >= event.time;
+        if self.runs.get(&schedule).is_some_and(is_known) {
             return None;
         }
         self.begun.remove(&schedule);
         let job = event.job.as_ref().map(ToString::to_string).unwrap_or_default();
-        let run = Run { job, at: event.time, result, message: event.message };
+        let run = Run { job, number, at: event.time, result, message: event.message };
         self.runs.insert(schedule.clone(), run);
         Some(schedule)
     }
@@ -101,13 +124,20 @@ impl Results {
     /// schedule says.
     pub fn take_last(&mut self, schedule: &v1::Schedule, job: Option<v1::Job>) {
         let Some(container) = schedule.labels.get(CONTAINER) else { return };
+        let number = JobId::from_name(&schedule.last_job).and_then(|job| job.number());
         let is_over = schedule.state() == v1::ScheduleState::Completed;
         let run = match job.map(Job::try_from) {
             Some(Ok(job)) => {
                 // A run that is under way will have an event.
                 let Some(result) = ContainerResult::of_job(container, &job) else { return };
                 let at = job.ended.unwrap_or(job.created);
-                Run { job: schedule.last_job.clone(), at, result, message: job.state_message }
+                Run {
+                    job: schedule.last_job.clone(),
+                    number,
+                    at,
+                    result,
+                    message: job.state_message,
+                }
             }
             None if is_over => {
                 let begun = schedule.last_run_time.map(SystemTime::try_from);
@@ -115,7 +145,7 @@ impl Results {
                 let message = UNKNOWN.to_owned();
                 let verdict = Verdict::Skipped(message.clone());
                 let result = ContainerResult { name: container.clone(), verdict, share: None };
-                Run { job: schedule.last_job.clone(), at, result, message }
+                Run { job: schedule.last_job.clone(), number, at, result, message }
             }
             // The next run has an event.
             None => return,
@@ -138,8 +168,10 @@ impl Results {
 pub struct Told {
     /// The last result in its status.
     last: Option<LastResult>,
-    /// The jobs whose ends it is made of; `None`: it is from an annotation.
+    /// The runs whose ends it is made of ([`Run::key`]); `None`: they are not known.
     jobs: Option<Vec<String>>,
+    /// Since when ends of runs have waited for those of other containers.
+    waiting: Option<Instant>,
     /// The last one that had an event.
     event: Option<LastResult>,
     phase: Option<Phase>,
@@ -152,10 +184,25 @@ impl Told {
         let annotation = |key: &str| facts.pod.annotations.get(key);
         // One that cannot be parsed counts as missing: the next run writes a new one.
         let status = annotation(STATUS_KEY).and_then(|text| PodStatus::read(text).ok());
+        // A restored or copied pod has the annotations of another one.
+        let is_older = |status: &PodStatus| {
+            let completed = status.last.as_ref().map(|last| seconds(last.completed));
+            completed.zip(facts.created).is_some_and(|(it, created)| it < seconds(created))
+        };
+        if status.as_ref().is_some_and(is_older) {
+            return Self::default();
+        }
         let (phase, last) = status.map(|status| (status.phase, status.last)).unzip();
         let (last, own) = (last.flatten(), annotation(OWN_STATUS_KEY));
         let own = own.map(|text| OwnStatus::read(text)).unwrap_or_default();
-        Self { event: last.clone(), last, phase, own, jobs: None }
+        let jobs = own.runs().filter(|_| last.is_some());
+        Self { event: last.clone(), last, phase, own, jobs, waiting: None }
+    }
+
+    /// Whether ends of runs have waited so long for those of other containers that they do without, except for runs
+    /// that are under way.
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        self.waiting.is_some_and(|since| now - since >= PATIENCE)
     }
 }
 
@@ -166,10 +213,29 @@ pub enum Standing {
     Unknown,
     /// numalocd has its schedule.
     Scheduled,
+    /// Its next run waits because its pod may not ask for runs so often.
+    Held {
+        /// Whether numalocd has its schedule, with an earlier run.
+        is_scheduled: bool,
+    },
     /// No schedule: none is wanted, or it is tried again.
     Unscheduled,
     /// No schedule, because numalocd refuses it, or its workload, for this reason.
     Refused(String),
+}
+
+/// The present, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For the lengths of times.
+    pub instant: Instant,
+    pub wall: SystemTime,
+}
+
+impl Now {
+    pub fn new() -> Self {
+        Self { instant: Instant::now(), wall: SystemTime::now() }
+    }
 }
 
 /// The new report about a pod; `None` if there is none. `standing` gives the state at numalocd: a schedule that
@@ -180,11 +246,15 @@ pub fn report(
     results: &Results,
     standing: impl Fn(&WantedContainer) -> Standing,
     told: &mut Told,
+    now: Now,
 ) -> Option<Report> {
     let mut report = Report::default();
     let standings: Vec<_> = wanted.containers.iter().map(standing).collect();
-    let is_there = |at: usize| matches!(standings[at], Standing::Scheduled | Standing::Unknown);
-    let ran = ended(wanted, results, is_there, told);
+    let is_there = |at: usize| {
+        use Standing::{Held, Scheduled, Unknown};
+        matches!(standings[at], Scheduled | Unknown | Held { is_scheduled: true })
+    };
+    let ran = ended(wanted, results, is_there, told, now.instant);
     let status = match ran {
         Some(ran) => after(facts, wanted, ran, told, &mut report),
         None => closed(wanted, told),
@@ -192,13 +262,16 @@ pub fn report(
     // Before everything has been compared, it would revoke reports about refusals.
     let is_known = !standings.contains(&Standing::Unknown);
     let own = is_known.then(|| {
-        let refused = wanted.containers.iter().zip(standings).filter_map(refusal);
+        let refused = wanted.containers.iter().zip(standings).filter_map(not_done);
         let events = wanted.events.iter().cloned().chain(refused).collect();
-        own_status(facts, wanted, events, results, told, &mut report)
+        own_status(facts, wanted, events, results, told, &mut report, now.wall)
     });
     let own = own.flatten();
     if status.is_some() || own.is_some() {
-        let own = own.unwrap_or_else(|| with_results(wanted, results, told.own.said.clone()));
+        let own = own.unwrap_or_else(|| {
+            let problems = told.own.problems.clone();
+            OwnStatus { problems, ..with_results(wanted, results, told.own.said.clone()) }
+        });
         let status_json = status.as_ref().map(PodStatus::to_json);
         report.patch = Some(StatusPatch { status: status_json, own: own.to_json() });
         told.own = own;
@@ -214,7 +287,8 @@ fn ended<'r>(
     wanted: &WantedPod,
     results: &'r Results,
     is_there: impl Fn(usize) -> bool,
-    told: &Told,
+    told: &mut Told,
+    now: Instant,
 ) -> Option<Vec<&'r Run>> {
     let is_scheduled = |(at, container): &(usize, &WantedContainer)| {
         container.schedule().is_some() && is_there(*at)
@@ -222,29 +296,41 @@ fn ended<'r>(
     let scheduled = || {
         wanted.containers.iter().enumerate().filter(is_scheduled).map(|(_, container)| container)
     };
-    let waits = |container: &WantedContainer| {
-        container.schedule().is_some_and(|name| results.begun.contains(name))
-    };
-    // Each of a pod's policies ends with one event for all of its containers. Policies that repeat report the last run
-    // of each.
-    if scheduled().any(|container| waits(container) && !(wanted.repeats && told.event.is_some())) {
-        return None;
-    }
-    let misses = |container: &WantedContainer| {
-        container.container_id.is_some() && results.of(container).is_none()
-    };
-    if scheduled().any(misses) && !(wanted.repeats && told.event.is_some()) {
-        return None;
-    }
     let runs: Vec<&Run> = scheduled().filter_map(|container| results.of(container)).collect();
     let last = runs.iter().map(|run| run.at).max()?;
     let is_new = match (&told.jobs, &told.last) {
-        (Some(jobs), _) => runs.iter().any(|run| !jobs.contains(&run.job)),
+        (Some(jobs), _) => runs.iter().any(|run| !jobs.contains(&run.key())),
         // The annotation has whole seconds.
         (None, Some(told)) => seconds(last) > seconds(told.completed),
         (None, None) => true,
     };
-    is_new.then_some(runs)
+    if !is_new {
+        told.waiting = None;
+        return None;
+    }
+    let is_named = |names: &BTreeSet<String>, container: &WantedContainer| {
+        container.schedule().is_some_and(|name| names.contains(name))
+    };
+    let waits = |container: &WantedContainer| is_named(&results.begun, container);
+    let misses = |container: &WantedContainer| {
+        container.container_id.is_some()
+            && !container.is_paused()
+            && results.of(container).is_none()
+    };
+    let awaited = |container: &&WantedContainer| waits(container) || misses(container);
+    // Each of a pod's policies ends with one event for all of its containers. Policies that repeat report the last run
+    // of each.
+    let is_first = !(wanted.repeats && told.event.is_some());
+    if is_first && scheduled().any(|container| awaited(&container)) {
+        told.waiting.get_or_insert(now);
+        // One that does not begin, for example because no program registers it, hides no result of the others.
+        let is_active = |container: &WantedContainer| is_named(&results.active, container);
+        if !told.is_overdue(now) || scheduled().filter(awaited).any(is_active) {
+            return None;
+        }
+    }
+    told.waiting = None;
+    Some(runs)
 }
 
 fn seconds(time: SystemTime) -> u64 {
@@ -260,7 +346,7 @@ fn after(
     report: &mut Report,
 ) -> Option<PodStatus> {
     let completed = runs.iter().map(|run| run.at).max()?;
-    told.jobs = Some(runs.iter().map(|run| run.job.clone()).collect());
+    told.jobs = Some(runs.iter().map(|run| run.key()).collect());
     let containers = runs.iter().map(|run| run.result.clone()).collect();
     let result = PodResult { containers, repeats: wanted.repeats };
     let status = PodStatus::after(&result, completed);
@@ -284,12 +370,25 @@ fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
     PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
 }
 
-/// The event for a container that numalocd refuses.
-fn refusal((container, standing): (&WantedContainer, Standing)) -> Option<PodEvent> {
-    let Standing::Refused(why) = standing else { return None };
-    let (name, why) = (shown(&container.name, SHOWN_MAX), shown(&why, ERROR_MAX));
-    let message = format!("Container {name}: {why}; it is tried again each minute");
-    Some(PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message })
+/// The event for a container that numalocd refuses, or whose run is held back.
+fn not_done((container, standing): (&WantedContainer, Standing)) -> Option<PodEvent> {
+    let name = shown(&container.name, SHOWN_MAX);
+    match standing {
+        Standing::Refused(why) => {
+            let why = shown(&why, ERROR_MAX);
+            let message = format!("Container {name}: {why}; it is tried again each minute");
+            Some(PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message })
+        }
+        Standing::Held { .. } => {
+            let least = container.records.bounds.min_interval;
+            let message = format!(
+                "Container {name}: the run that is asked for begins {least:?} after the last one was asked for; the operator of the node has \
+                 set this bound"
+            );
+            Some(PodEvent { kind: EventKind::Normal, reason: EventReason::Bounded, message })
+        }
+        Standing::Unknown | Standing::Scheduled | Standing::Unscheduled => None,
+    }
 }
 
 /// Our own status annotation and the events for it, if the decisions or problems of the pod's policies have changed.
@@ -300,15 +399,19 @@ fn own_status(
     results: &Results,
     told: &Told,
     report: &mut Report,
+    now: SystemTime,
 ) -> Option<OwnStatus> {
     let id = |event: &PodEvent| hash(&[&facts.pod.uid, event.reason.name(), &event.message]);
     let said: Vec<String> = events.iter().map(id).collect();
+    let problems = events.iter().map(|event| event.message.clone()).collect();
+    // A mistake that is made again has another event: the API server keeps the first one for an hour.
+    let minute = (seconds(now) / 60).to_string();
     for (event, id) in events.into_iter().zip(&said) {
         if !told.own.said.contains(id) {
-            report.posts.push(Post { id: id.clone(), event, at: None });
+            report.posts.push(Post { id: hash(&[id, &minute]), event, at: None });
         }
     }
-    let own = with_results(wanted, results, said);
+    let own = OwnStatus { problems, ..with_results(wanted, results, said) };
     let is_new = (&own.said, &own.stands_back) != (&told.own.said, &told.own.stands_back);
     is_new.then_some(own)
 }
@@ -318,9 +421,12 @@ fn with_results(wanted: &WantedPod, results: &Results, said: Vec<String>) -> Own
         name: container.name.clone(),
         source: container.decided_by.clone(),
         result: results.of(container).map(|run| run.message.clone()),
+        job: results.of(container).map(|run| run.job.clone()).unwrap_or_default(),
+        ended: results.of(container).map(|run| written_time(run.at)).unwrap_or_default(),
     };
     let containers = wanted.containers.iter().map(one).collect();
-    OwnStatus { containers, stands_back: wanted.other.clone(), said }
+    let stands_back = wanted.other.clone();
+    OwnStatus { containers, stands_back, said, problems: Vec::new() }
 }
 
 #[cfg(test)]

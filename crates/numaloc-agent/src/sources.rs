@@ -3,7 +3,7 @@
 use crate::config::ObjectName;
 use numaloc_core::Offload;
 use numaloc_policy::{
-    BadConfigMap, BadPolicy, ClassStrategy, DSA_CONFIG_KEY, Defaults, Node, Policies,
+    BadConfigMap, BadPolicy, ClassStrategy, DSA_CONFIG_KEY, Defaults, KnownPolicy, Node, Policies,
     PolicyResource, QOS_CONFIG_KEY, QosConfig, THRESHOLD_CONFIG_KEY, ThresholdConfig,
     read_dsa_config,
 };
@@ -14,6 +14,8 @@ use std::{collections::BTreeMap, time::SystemTime};
 pub struct ClusterSources {
     /// Strategies by class, for all nodes.
     qos: Option<QosConfig>,
+    /// Whether there are strategies that could not be parsed, and none that could be before.
+    is_qos_unknown: bool,
     /// The strategy for this node.
     strategy: Option<ClassStrategy>,
     /// Whether DMA engines copy.
@@ -72,6 +74,7 @@ impl ClusterSources {
                 Err(bad) => self.refuse(name, &bad),
             },
         }
+        self.is_qos_unknown = self.qos.is_none() && value(QOS_CONFIG_KEY).is_some();
         self.strategy = self.qos.as_ref().map(|qos| qos.for_node(&node.labels).clone());
         self.node = node.clone();
     }
@@ -88,20 +91,15 @@ impl ClusterSources {
         });
     }
 
-    /// Takes the present policies, after [`ClusterSources::update`]. One that cannot be parsed decides nothing.
-    pub fn policies(&mut self, all: Vec<Result<PolicyResource, BadPolicy>>, now: SystemTime) {
-        self.policies.clear();
+    /// Takes the present policies, after [`ClusterSources::update`].
+    pub fn policies(&mut self, all: Vec<KnownPolicy>, now: SystemTime) {
+        self.policies = all.iter().filter_map(KnownPolicy::in_force).cloned().collect();
         self.now = Some(now);
-        for read in all {
-            match read {
-                Ok(policy) => self.policies.push(policy),
-                Err(bad) => {
-                    let message = bad.to_string();
-                    let BadPolicy { kind, namespace, name, uid, .. } = bad;
-                    let kind = kind.name();
-                    self.problems.push(Problem { kind, namespace, name, uid, message });
-                }
-            }
+        for bad in all.iter().filter_map(KnownPolicy::problem) {
+            let message = bad.to_string();
+            let BadPolicy { kind, namespace, name, uid, .. } = bad.clone();
+            let kind = kind.name();
+            self.problems.push(Problem { kind, namespace, name, uid, message });
         }
     }
 
@@ -125,7 +123,15 @@ impl ClusterSources {
         let thresholds = self.thresholds.as_ref();
         let be_node_cpu_percent = thresholds.and_then(|all| all.for_node(&self.node.labels));
         let policies = self.of_cluster();
-        numaloc_policy::Sources { defaults, policies, strategy, offload, be_node_cpu_percent }
+        let is_strategy_unknown = self.is_qos_unknown;
+        numaloc_policy::Sources {
+            defaults,
+            policies,
+            strategy,
+            is_strategy_unknown,
+            offload,
+            be_node_cpu_percent,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The agent between an API server that is not real and a numalocd that is not real, or is.
 
+mod abuse;
 mod bad_input;
 mod cluster;
 mod figures;
@@ -9,6 +10,7 @@ mod recorded;
 mod reports;
 mod restarts;
 pub(crate) mod samples;
+mod waits;
 
 use crate::{
     cluster::api::Api,

@@ -8,7 +8,9 @@ use numaloc_api::{v1, value::WorkloadId};
 use numaloc_node::{
     CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, agent_id, fitting,
 };
-use numaloc_policy::{Decision, PodEvent, RUN_KEY, Settings, Sources, decide, qos_class};
+use numaloc_policy::{
+    Decision, DecisionSource, PodEvent, RUN_KEY, Settings, Sources, class_of, decide,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A schedule whose container does not run goes after a day: the agent that would remove it may be gone.
@@ -31,6 +33,15 @@ impl Registrar {
             Self::Nri { creator } => creator.as_deref(),
         }
     }
+}
+
+/// Another program that acts for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// What it does, and how it can be kept from that.
+    pub what: String,
+    /// Whether it has schedules for the pod's containers, which continue where the pod is to be left alone.
+    pub has_schedules: bool,
 }
 
 /// The records and reports wanted for a pod.
@@ -71,6 +82,11 @@ impl WantedContainer {
     pub fn schedule(&self) -> Option<&str> {
         self.records.schedule.as_ref().map(|schedule| schedule.name.as_str())
     }
+
+    /// Whether its schedule starts no run unasked.
+    pub fn is_paused(&self) -> bool {
+        self.records.schedule.as_ref().is_some_and(|schedule| schedule.paused)
+    }
 }
 
 /// The ids of all containers of a pod.
@@ -83,7 +99,7 @@ pub fn wanted(
     facts: &Facts,
     sources: Sources<'_>,
     registrar: &Registrar,
-    other: Option<&str>,
+    other: Option<&Other>,
 ) -> WantedPod {
     let mut wanted = WantedPod {
         is_off: other.is_none() && !facts.containers.is_empty(),
@@ -98,7 +114,7 @@ pub fn wanted(
         let mut records = Wanted { id: id.clone(), ..Wanted::default() };
         let ours = ours(facts, container, &id);
         if let Registrar::Us { lease, .. } = registrar {
-            let class = qos_class(&facts.pod, &policed, &sources.defaults.ceilings);
+            let class = class_of(&facts.pod, &policed, sources);
             records.workload =
                 container.id.as_deref().filter(|id| is_full(id)).map(|container_id| {
                     let theirs = facts.pod.labels.iter();
@@ -116,19 +132,26 @@ pub fn wanted(
         let decided_by = match decide(&facts.pod, &policed, sources) {
             Ok(decision) => {
                 wanted.events.extend(decision.event(&container.name));
-                wanted.is_off &= decision.settings.is_none();
-                // A pod without a policy needs no owner.
-                if let (Some(other), true) = (other, decision.settings.is_some())
+                wanted.is_off &= decision.settings.is_none() && !decision.stays;
+                records.stays = decision.stays;
+                // A pod without a policy needs no owner. One that says that nothing is to be done does not get that from the
+                // schedules of another program.
+                let is_off =
+                    decision.settings.is_none() && decision.source != DecisionSource::Default;
+                let is_meant =
+                    |other: &&Other| decision.settings.is_some() || (is_off && other.has_schedules);
+                if let Some(other) = other.filter(is_meant)
                     && wanted.other.is_none()
                 {
-                    wanted.other = Some(other.to_owned());
-                    wanted.events.insert(0, PodEvent::conflict(other));
+                    wanted.other = Some(other.what.clone());
+                    wanted.events.insert(0, PodEvent::conflict(&other.what));
                 }
                 if let Some(settings) = decision.settings.as_ref().filter(|_| other.is_none()) {
                     wanted.repeats |= settings.repeats();
                     records.schedule =
                         registrar.creator().map(|of| schedule(&ours, &decision, settings, of));
                 }
+                records.bounds = decision.bounds;
                 records.notes = decision.notes;
                 decision.source.to_string()
             }
@@ -179,8 +202,13 @@ fn schedule(
     let match_labels = [(POD_UID, pod.uid.as_str()), (CONTAINER_NAME, container.name)];
     let match_labels = match_labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let labels = v1::LabelSelector { match_labels: match_labels.into(), ..Default::default() };
+    // The agent decides what is news: it compares the containers of a pod together, and with what the pod's status says.
+    let settings = match settings.repeats() {
+        true => settings.clone().telling_all(),
+        false => settings.clone(),
+    };
     let mut schedule = container.schedule(
-        settings,
+        &settings,
         Terms {
             target: v1::Target { labels: Some(labels), ..v1::Target::default() },
             registrar,

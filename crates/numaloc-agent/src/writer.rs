@@ -4,10 +4,11 @@ mod refusals;
 
 use crate::{
     budget::Budget,
-    cluster::api::{Api, ApiError, MANAGER},
+    cluster::api::{Api, ApiError, MANAGER, Refusal},
     config::Config,
     figures::Figures,
     locality::Slot,
+    metrics::{Loss, Pending},
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
 use numaloc_policy::{
@@ -31,19 +32,30 @@ const UNDEFINED: Duration = Duration::from_secs(600);
 const NAME_MAX: usize = 253;
 
 /// Writes forever. A failed write is retried, and keeps its turn; a refused one is dropped, one for want of a right
-/// only after some time.
+/// only after some time, in which other namespaces are written to.
 pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>) -> Infallible {
-    let mut budget = Budget::new(config.status_burst, config.status_interval, Instant::now());
+    let begin = Instant::now();
+    let mut posts = Budget::new(config.event_burst, config.event_interval, begin);
+    let mut patches = Budget::new(config.status_burst, config.status_interval, begin);
     let (mut wait, mut refusals) = (FIRST, Refusals::default());
     let mut said = None;
     loop {
         let now = Instant::now();
-        let Some(work) = outbox.next(budget.next(now) <= now) else {
-            // A status may wait for its turn.
-            let statuses = outbox.counts().statuses;
+        let (next_post, next_patch) = (posts.next(now), patches.next(now));
+        let is_open = |work: &Work| refusals.is_open(&writes(work), now);
+        let Some(work) = outbox.next(next_post <= now, next_patch <= now, is_open) else {
+            // Something may wait for its turn.
+            let Pending { events, statuses, .. } = outbox.counts();
+            let turns = [
+                Some(next_post).filter(|&next| events > 0 && next > now),
+                Some(next_patch).filter(|&next| statuses > 0 && next > now),
+                outbox.next_release(),
+                refusals.next_open(now),
+            ];
+            let turn = turns.into_iter().flatten().min();
             tokio::select! {
                 () = outbox.filled() => {}
-                () = sleep_until(budget.next(now)), if statuses > 0 => {}
+                () = sleep_until(turn.unwrap_or(now)), if turn.is_some() => {}
             }
             continue;
         };
@@ -58,24 +70,25 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
                 api.patch(&path, &status(subject, patch)).await
             }
         };
-        let writes = match &work {
-            Work::Post(subject, _) => format!("events of {}", subject.events_namespace()),
-            Work::Patch(subject, _) => format!("statuses of {}", subject.namespace),
-        };
         let pause = match &done {
             Err(ApiError::TooMuch(after)) => *after,
-            Err(ApiError::Refused(refusal))
-                if !refusals.is_final(&writes, refusal.code, &refusal.message, now) =>
-            {
+            Err(ApiError::Lost(_) | ApiError::Expired) => Duration::ZERO,
+            Err(ApiError::Refused(refusal)) if is_conflict(&work, refusal) => Duration::ZERO,
+            Err(ApiError::Refused(refusal)) if !refusals.is_final(&writes(&work), refusal, now) => {
+                // Writes elsewhere need not wait for a right that is missing here.
+                if refusal.code == 403 {
+                    say(&mut said, &work, &ApiError::Refused(refusal.clone()), "tried again");
+                    continue;
+                }
                 Duration::ZERO
             }
-            Err(ApiError::Lost(_) | ApiError::Expired) => Duration::ZERO,
             Err(ApiError::Refused(_)) | Ok(()) => {
-                if matches!(work, Work::Patch(..)) {
-                    budget.take(now);
+                match &work {
+                    Work::Post(..) => posts.take(now),
+                    Work::Patch(..) => patches.take(now),
                 }
                 if done.is_ok() {
-                    refusals.taken(&writes);
+                    refusals.taken(&writes(&work));
                 }
                 outbox.refused(refusals.problem());
                 outbox.done(&work);
@@ -85,6 +98,9 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
                 if let Err(error) = &done
                     && !error.refused().is_some_and(is_expected)
                 {
+                    if matches!(work, Work::Post(..)) {
+                        outbox.lost(Loss::Refused);
+                    }
                     say(&mut said, &work, error, "left");
                 }
                 continue;
@@ -96,6 +112,21 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
         sleep(pause + wait.mul_f64(1.0 + fastrand::f64())).await;
         wait = (2 * wait).min(LONGEST);
     }
+}
+
+/// Writes that are refused together: those of one kind to one namespace.
+fn writes(work: &Work) -> String {
+    match work {
+        Work::Post(subject, _) => format!("events of {}", subject.events_namespace()),
+        Work::Patch(subject, _) => format!("statuses of {}", subject.namespace),
+    }
+}
+
+/// Whether a status met another change of its pod, more often than the API server tries it: it is tried again. Another
+/// pod of the name is refused with the same code and names the precondition
+/// (apiserver/pkg/storage, `Preconditions.Check`).
+fn is_conflict(work: &Work, refusal: &Refusal) -> bool {
+    matches!(work, Work::Patch(..)) && refusal.code == 409 && !refusal.message.contains("UID")
 }
 
 /// Writes the NodeMemoryLocality forever: changes at once, the rest in intervals. A cluster may do without the kind:

@@ -24,6 +24,15 @@ const ANSWER: Duration = Duration::from_secs(30);
 const LONG_ANSWER: Duration = Duration::from_secs(120);
 const PAGE: i32 = 1000;
 
+/// The events that are read. A schedule that asks for all events has one for the start of each run as well.
+const ENDS: [v1::EventType; 5] = [
+    v1::EventType::Completed,
+    v1::EventType::Skipped,
+    v1::EventType::Failed,
+    v1::EventType::TargetGone,
+    v1::EventType::ScheduleRemoved,
+];
+
 /// The calls of numalocd that keeping records needs. Each may be made again after a failure.
 pub trait Daemon {
     /// Connects, and returns our account.
@@ -64,7 +73,8 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// The stored and then the new events of our schedules, oldest first, if we are `me`.
+    /// The stored and then the new events of our schedules about the end of a run or of the target, oldest first, if we
+    /// are `me`.
     fn events(&mut self, me: String) -> impl Future<Output = Result<Events, Status>> + Send;
     /// The workloads and schedules of another source, by any creator.
     fn others(
@@ -249,7 +259,8 @@ impl Daemon for Grpc {
     async fn events(&mut self, me: String) -> Result<Events, Status> {
         let mut client = EventServiceClient::new(self.channel()?);
         let labels = managed(self.mark.source).into();
-        let filter = Some(v1::EventFilter { creator: me, labels, ..Default::default() });
+        let types = ENDS.map(i32::from).to_vec();
+        let filter = Some(v1::EventFilter { types, creator: me, labels, ..Default::default() });
         let request = v1::WatchEventsRequest { filter, after: "events/0".to_owned() };
         let events = within(ANSWER, client.watch_events(request)).await?;
         Ok(Box::pin(events.map(|event| Ok(event?.event.unwrap_or_default()))))

@@ -90,9 +90,13 @@ impl Fake {
         name.clone_into(&mut self.world.lock().without_cgroup);
     }
 
-    /// Something happens to a schedule.
+    /// Something happens to a schedule. Nobody learns of the end of a run that numalocd would not report
+    /// (numalocd/src/dispatch/events.rs, `is_news`).
     pub fn happens(&self, event: v1::Event) {
         let mut world = self.world.lock();
+        if !world.is_news(&event) {
+            return;
+        }
         world.events.push(event.clone());
         // There may be no watcher.
         drop(world.told.0.send(event));
@@ -106,6 +110,12 @@ impl Fake {
         stored.last_run_time = Some(prost_types::Timestamp { seconds: 50, nanos: 0 });
         stored.state = v1::ScheduleState::Completed.into();
         world.jobs.extend(job.map(|job| (name.to_owned(), job)));
+    }
+
+    /// A schedule is in this state.
+    pub fn set_state(&self, schedule: &str, state: v1::ScheduleState) {
+        let mut world = self.world.lock();
+        world.schedules.get_mut(schedule).expect("it is there").state = state.into();
     }
 
     /// Another source has these records.
@@ -217,7 +227,27 @@ fn check(world: &World, workload: &v1::Workload) -> Result<(), Status> {
     }
 }
 
+/// A repeating schedule has another event when its local share has changed by more than this.
+const POINTS: f64 = 10.0;
+
 impl World {
+    fn is_news(&self, event: &v1::Event) -> bool {
+        let schedule = self.schedules.get(&event.schedule);
+        let policy = |schedule: &v1::Schedule| schedule.spec.clone()?.policy;
+        let is_told_all = schedule.and_then(policy).is_some_and(|it| it.emit() == v1::Emit::Always);
+        let interval = schedule.and_then(|schedule| schedule.interval).unwrap_or_default();
+        let repeats = interval != prost_types::Duration::default();
+        let mut before = self.events.iter().rev();
+        match before.find(|last| last.schedule == event.schedule) {
+            Some(last) if repeats && !is_told_all => {
+                let ratios = last.after_percent.zip(event.after_percent);
+                last.r#type != event.r#type
+                    || ratios.is_some_and(|(last, now)| (last - now).abs() > POINTS)
+            }
+            _ => true,
+        }
+    }
+
     fn stamp(&mut self, mut schedule: v1::Schedule) -> v1::Schedule {
         self.etags += 1;
         schedule.etag = self.etags.to_string();

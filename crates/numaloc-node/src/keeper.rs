@@ -7,6 +7,8 @@ use tonic::Status;
 
 /// Each lease is renewed this often within its time.
 const RENEWALS: u32 = 3;
+/// The longest time from one renewal to the next: what others do at numalocd is looked at by the way.
+const RENEWAL_MAX: Duration = Duration::from_secs(100);
 /// From this number of changes on all is declared at once.
 pub const MANY: usize = 50;
 
@@ -42,7 +44,7 @@ pub async fn keep<K: Keeper>(mut keeper: K) -> Infallible {
 
 /// When leases of this length are renewed, for the first time after a part of it.
 pub fn renewals(lease: Duration) -> Interval {
-    let mut renewal = interval(lease / RENEWALS);
+    let mut renewal = interval((lease / RENEWALS).min(RENEWAL_MAX));
     renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
     renewal.reset();
     renewal

@@ -13,8 +13,8 @@
 //! | `program`, `log`, `stopped` | the start of a client, its log, and its end |
 //! | `mark` | the mark of one client's records, and the state that a schedule was made of |
 //! | `container` | the workload of a container, and the schedule of a policy for it |
-//! | `keeper` | the loop: all is declared, then each change; again after each failure |
-//! | `records` | compares numalocd's records with the wanted ones, and reconciles the difference |
+//! | `keeper`, `pulse` | the loop: all is declared, then each change; again after each failure; and what shows that it continues |
+//! | `records` | the wanted records; compares numalocd's with them, and reconciles the difference |
 //! | `daemon` | the calls of numalocd that this takes |
 //! | `answer`, `back_off` | answers in time, and the wait before a retry |
 //!
@@ -38,6 +38,7 @@ mod keeper;
 mod log;
 mod mark;
 mod program;
+mod pulse;
 mod records;
 mod stopped;
 
@@ -54,4 +55,5 @@ pub use mark::{
     state, token,
 };
 pub use program::{main, until_stopped};
+pub use pulse::Pulse;
 pub use records::{AGAIN, Records, Wanted};

@@ -1,15 +1,22 @@
 //! The records that a client has at numalocd, and those that it wants.
 
+mod wanted;
+
+pub use wanted::Wanted;
+
 use crate::{
     daemon::{Daemon, is_lost},
     mark::{Mark, RUN, STATE},
+    pulse::Pulse,
 };
 use numaloc_api::{
     v1,
     value::{ScheduleId, WorkloadId},
 };
+use numaloc_policy::PodBounds;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -24,26 +31,11 @@ const MISSING: &str = "its container has no cgroup, or several: not registered";
 /// Fields of a schedule that an update changes before it runs. Its labels come last: they record that it has run.
 const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "paused"];
 
-/// The records that numalocd should have for a container.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
-    /// The id of its workload and of its schedule.
-    pub id: String,
-    /// The workload; `None`: another client registers the container.
-    pub workload: Option<v1::Workload>,
-    /// The schedule; `None`: its memory stays where it is.
-    pub schedule: Option<v1::Schedule>,
-    /// Notices for its operator: a bad annotation, or a request that was reduced.
-    pub notes: Vec<String>,
-}
-
 /// The records of a client at numalocd, as far as they are known.
 #[derive(Debug)]
 pub struct Records<D> {
     daemon: D,
     mark: Mark,
-    /// Most schedules of one tenant, which is a pod.
-    most: usize,
     /// Our account at numalocd.
     me: String,
     /// The schedules that numalocd has, by name.
@@ -54,27 +46,46 @@ pub struct Records<D> {
     told: BTreeMap<String, Vec<String>>,
     /// Refusals of numalocd, with their messages, so that each is logged once.
     refused: BTreeMap<String, String>,
-    /// When all is to be declared again because something was refused.
+    /// When all is to be declared again because something was refused or held back.
     again: Option<Instant>,
+    /// When runs of schedules were last asked for, also of schedules that were removed since.
+    ran: BTreeMap<String, (Instant, Duration)>,
+    /// Schedules whose next run is held back until enough time has passed since the last one.
+    held: BTreeSet<String>,
     /// Schedules that were made or ordered to run since [`Self::begun`] was last called.
     begun: BTreeSet<String>,
+    /// Shows that calls end.
+    pulse: Arc<Pulse>,
 }
 
 impl<D: Daemon> Records<D> {
-    /// Records of which nothing is known yet. `most` is how many schedules one tenant may have.
-    pub fn new(daemon: D, mark: Mark, most: usize) -> Self {
+    /// Records of which nothing is known yet.
+    pub fn new(daemon: D, mark: Mark) -> Self {
         Self {
             daemon,
             mark,
-            most,
             me: String::new(),
             stored: BTreeMap::new(),
             registered: BTreeMap::new(),
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
             again: None,
+            ran: BTreeMap::new(),
+            held: BTreeSet::new(),
             begun: BTreeSet::new(),
+            pulse: Arc::default(),
         }
+    }
+
+    /// The records, which beat this pulse with each call that has ended.
+    #[must_use]
+    pub fn with_pulse(self, pulse: Arc<Pulse>) -> Self {
+        Self { pulse, ..self }
+    }
+
+    /// Shows that their keeper continues.
+    pub fn beat(&self) {
+        self.pulse.beat();
     }
 
     /// Connects. After that all is to be declared.
@@ -121,7 +132,12 @@ impl<D: Daemon> Records<D> {
         self.refused.len()
     }
 
-    /// When all is to be declared again because something was refused; `None`: nothing was.
+    /// Whether a run of this schedule is held back because the last one was asked for too short a time ago.
+    pub fn is_held(&self, schedule: &str) -> bool {
+        self.held.contains(schedule)
+    }
+
+    /// When all is to be declared again because something was refused or held back; `None`: nothing was.
     pub fn again(&self) -> Option<Instant> {
         self.again
     }
@@ -152,15 +168,16 @@ impl<D: Daemon> Records<D> {
         all.retain(|wanted| self.is_registered(wanted));
         let stored = self.daemon.schedules(self.me.clone()).await?;
         self.stored = stored.into_iter().map(|stored| (stored.name.clone(), stored)).collect();
-        let names: BTreeSet<_> =
-            all.iter().filter_map(|wanted| Some(wanted.schedule.as_ref()?.name.clone())).collect();
+        let names: BTreeSet<_> = all.iter().filter_map(Wanted::scheduled).collect();
         let orphans: Vec<_> =
             self.stored.keys().filter(|name| !names.contains(*name)).cloned().collect();
         for orphan in orphans {
             self.remove(&orphan).await?;
         }
-        for schedule in all.into_iter().filter_map(|wanted| wanted.schedule) {
-            self.settle(schedule).await?;
+        for Wanted { schedule, bounds, .. } in all {
+            if let Some(schedule) = schedule {
+                self.settle(schedule, bounds).await?;
+            }
         }
         Ok(())
     }
@@ -228,8 +245,9 @@ impl<D: Daemon> Records<D> {
         }
         let is_registered = self.is_registered(&wanted);
         match wanted.schedule {
-            Some(schedule) if is_registered => self.settle(schedule).await,
+            Some(schedule) if is_registered => self.settle(schedule, wanted.bounds).await,
             Some(_) => Ok(()),
+            None if wanted.stays => Ok(()),
             None => self.unschedule(&wanted.id).await,
         }
     }
@@ -261,10 +279,14 @@ impl<D: Daemon> Records<D> {
     }
 
     /// Creates or updates a schedule.
-    async fn settle(&mut self, schedule: v1::Schedule) -> Result<(), Status> {
+    async fn settle(&mut self, schedule: v1::Schedule, bounds: PodBounds) -> Result<(), Status> {
         let name = schedule.name.clone();
+        self.held.remove(&name);
         let Some(stored) = self.stored.get(&name) else {
-            let most = self.most;
+            if self.is_early(&name, bounds) {
+                return Ok(());
+            }
+            let most = bounds.containers;
             let is_of_pod = |other: &&v1::Schedule| tenant(other) == tenant(&schedule);
             if self.stored.values().filter(is_of_pod).count() >= most {
                 let why =
@@ -272,10 +294,13 @@ impl<D: Daemon> Records<D> {
                 self.put_off(&name, &why);
                 return Ok(());
             }
+            let is_paused = schedule.paused;
             let made = self.daemon.create(schedule).await;
             // If a schedule of this id exists, the next comparison of all schedules shows its owner.
             if let Some(made) = self.is_done(&name, made)? {
-                self.begun.insert(name.clone());
+                if !is_paused {
+                    self.begins(&name, bounds);
+                }
                 self.stored.insert(name, made);
             }
             return Ok(());
@@ -295,13 +320,16 @@ impl<D: Daemon> Records<D> {
             }
         }
         if is_asked || !schedule.paused {
+            if self.is_early(&name, bounds) {
+                return Ok(());
+            }
             match self.daemon.run(name.clone()).await {
                 // The container is about to go, or has no process yet.
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
                 done => {
                     if self.is_done(&name, done)?.is_some() {
-                        self.begun.insert(name.clone());
+                        self.begins(&name, bounds);
                     }
                 }
             }
@@ -311,6 +339,33 @@ impl<D: Daemon> Records<D> {
             self.stored.insert(name, stored);
         }
         Ok(())
+    }
+
+    /// A run of a schedule begins.
+    fn begins(&mut self, name: &str, bounds: PodBounds) {
+        self.begun.insert(name.to_owned());
+        self.ran.retain(|_, (at, gap)| at.elapsed() < *gap);
+        if !bounds.min_interval.is_zero() {
+            self.ran.insert(name.to_owned(), (Instant::now(), bounds.min_interval));
+        }
+    }
+
+    /// Whether a run of this schedule has to wait, because its pod may not ask for one so soon after the last. All is
+    /// declared again then.
+    fn is_early(&mut self, name: &str, bounds: PodBounds) -> bool {
+        let Some((at, _)) = self.ran.get(name) else { return false };
+        let due = *at + bounds.min_interval;
+        if due <= Instant::now() {
+            return false;
+        }
+        self.held.insert(name.to_owned());
+        self.declare_at(due);
+        true
+    }
+
+    /// Declares all again then, or sooner.
+    fn declare_at(&mut self, then: Instant) {
+        self.again = Some(self.again.map_or(then, |again| again.min(then)));
     }
 
     /// Removes a schedule, and cancels its jobs.
@@ -325,6 +380,7 @@ impl<D: Daemon> Records<D> {
         }
         let cancelled = self.daemon.cancel(self.me.clone(), value).await;
         self.is_done(schedule, cancelled)?;
+        self.held.remove(schedule);
         self.stored.remove(schedule);
         Ok(())
     }
@@ -334,6 +390,7 @@ impl<D: Daemon> Records<D> {
     /// # Errors
     /// numalocd is lost.
     fn is_done<T>(&mut self, what: &str, done: Result<T, Status>) -> Result<Option<T>, Status> {
+        self.beat();
         match done {
             Ok(done) => {
                 self.refused.remove(what);
@@ -350,7 +407,7 @@ impl<D: Daemon> Records<D> {
 
     /// Something cannot be done now: it is tried again later, and logged once.
     fn put_off(&mut self, what: &str, why: &str) {
-        self.again = Some(Instant::now() + AGAIN);
+        self.declare_at(Instant::now() + AGAIN);
         if self.refused.len() >= REFUSALS {
             self.refused.clear();
         }

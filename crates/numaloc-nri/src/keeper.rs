@@ -58,7 +58,7 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
 impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet, and gets all from this inbox.
     pub fn new(config: Arc<Config>, daemon: D, nodes: MachineNodes, inbox: Arc<Inbox>) -> Self {
-        let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
+        let records = Records::new(daemon, MARK);
         let agent = Agent::default();
         Self { config, records, nodes, inbox, agent, known: None }
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use numaloc_api::{v1, value::WorkloadId};
 use numaloc_node::{AGENT_SOURCE, Container, Registration, Terms, Wanted, YIELDS_TO};
-use numaloc_policy::{Decision, MemoryPolicy, decide, qos_class};
+use numaloc_policy::{Decision, MemoryPolicy, PodBounds, decide, qos_class};
 use std::time::Duration;
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
@@ -28,7 +28,7 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
         numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
     let container =
         Container { mark: MARK, key: &facts.id, id: &id, name: &facts.name, pod: &facts.pod };
-    let (mut notes, mut schedule) = (Vec::new(), None);
+    let (mut notes, mut schedule, mut bounds) = (Vec::new(), None, PodBounds::default());
     let is_ours = match config.policies {
         Policies::Auto => !agent.acts_for(facts),
         Policies::Nri => true,
@@ -39,6 +39,8 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
             Ok(decision) => {
                 schedule = scheduled(facts, &container, &decision, config.lease, me);
                 notes = decision.notes;
+                // Runs begin with other CPUs, and not when the pod asks.
+                bounds.containers = decision.bounds.containers;
             }
             Err(bad) => notes.push(bad.to_string()),
         }
@@ -68,7 +70,7 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
         ],
         pod: theirs.map(|(key, value)| (key.clone(), value.clone())).collect(),
     });
-    Some(Wanted { id, workload: Some(workload), schedule, notes })
+    Some(Wanted { id, workload: Some(workload), schedule, stays: false, notes, bounds })
 }
 
 fn scheduled(
@@ -205,6 +207,7 @@ mod tests {
     fn a_pod_that_labels_itself_gets_no_better_class() {
         let mut labelled = pod(1);
         labelled.labels.insert(numaloc_policy::QOS_LABEL.to_owned(), "LSR".to_owned());
+        labelled.annotations.insert(numaloc_policy::POLICY_KEY.to_owned(), "bestEffort".to_owned());
         labelled.linux.as_mut().expect("it has one").cgroup_parent =
             "kubepods-besteffort-pod1.slice".to_owned();
         let class = |config: &Config| {

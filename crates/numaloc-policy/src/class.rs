@@ -58,8 +58,9 @@ fn of_label(pod: &Pod) -> Result<Option<QosClass>, &str> {
         "LSE" | "LSR" => Ok(Some(QosClass::Lsr)),
         "LS" => Ok(Some(QosClass::Ls)),
         "BE" => Ok(Some(QosClass::Be)),
-        // Koordinator's webhook writes an empty label as none.
-        "" => Ok(None),
+        // Koordinator's webhook writes an empty label as none. Its class SYSTEM is for daemons of the node, and says nothing
+        // about CPUs and memory.
+        "" | "SYSTEM" => Ok(None),
         other => Err(other),
     }
 }
@@ -271,7 +272,8 @@ mod tests {
             ("LS", QosClass::Ls, false),
             ("BE", QosClass::Be, false),
             ("", QosClass::Be, false),
-            ("SYSTEM", QosClass::Be, true),
+            ("SYSTEM", QosClass::Be, false),
+            ("system", QosClass::Be, true),
         ] {
             let pod = labelled(value);
             let class = qos_class(&pod, &container, &trusting);

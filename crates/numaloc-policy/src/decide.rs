@@ -13,7 +13,7 @@ use numaloc_api::value::QosClass;
 use numaloc_config::written::{Problem, Problems, SHOWN_MAX, Tree, all, below, shown};
 use numaloc_core::Offload;
 use serde::Deserialize;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// The annotation of Koordinator's contract for memory locality.
 pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
@@ -72,6 +72,8 @@ pub struct Sources<'a> {
     pub policies: Option<Policies<'a>>,
     /// The settings of the cluster's operator for pods whose label names their class; `None`: none.
     pub strategy: Option<&'a ClassStrategy>,
+    /// Whether these settings exist, and cannot be parsed: what was decided by them before stays.
+    pub is_strategy_unknown: bool,
     /// Whether DMA engines copy for policies in Koordinator's form, which have no field for it; `None`: as by default.
     pub offload: Option<Offload>,
     /// CPU use of the node, in percent, above which runs for best-effort pods yield if their policy names no other; `None`: as by default.
@@ -81,8 +83,14 @@ pub struct Sources<'a> {
 impl<'a> From<&'a Defaults> for Sources<'a> {
     /// The operator of the node alone.
     fn from(defaults: &'a Defaults) -> Self {
-        let be_node_cpu_percent = None;
-        Self { defaults, policies: None, strategy: None, offload: None, be_node_cpu_percent }
+        Self {
+            defaults,
+            policies: None,
+            strategy: None,
+            is_strategy_unknown: false,
+            offload: None,
+            be_node_cpu_percent: None,
+        }
     }
 }
 
@@ -94,8 +102,28 @@ pub struct Decision {
     pub source: DecisionSource,
     /// The settings to apply; `None`: nothing is done.
     pub settings: Option<Settings>,
+    /// Whether the source cannot be parsed, and what it has decided before stays; `settings` is `None` then.
+    pub stays: bool,
     /// Remarks, a sentence each: reductions by the ceilings, and keys that are unknown. They can be shown unescaped.
     pub notes: Vec<String>,
+    /// The bounds of what its pod may ask for, which are not about one migration.
+    pub bounds: PodBounds,
+}
+
+/// The most that a pod may ask for in number and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodBounds {
+    /// Most of its containers that have a schedule.
+    pub containers: usize,
+    /// The shortest time from one run that its author asks for to the next.
+    pub min_interval: Duration,
+}
+
+impl Default for PodBounds {
+    /// No bound.
+    fn default() -> Self {
+        Self { containers: usize::MAX, min_interval: Duration::ZERO }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,10 +172,10 @@ pub fn decide<'a>(
     container: &Container,
     sources: impl Into<Sources<'a>>,
 ) -> Result<Decision, BadAnnotation> {
-    let Sources { defaults, policies, strategy, offload, be_node_cpu_percent } = sources.into();
-    let class = class::qos_class(pod, container, &defaults.ceilings);
-    let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
-    notes.extend(unknown_keys(pod));
+    let sources = sources.into();
+    let Sources { defaults, policies, strategy, offload, be_node_cpu_percent, .. } = sources;
+    let class = class_of(pod, container, sources);
+    let mut notes: Vec<String> = unknown_keys(pod).collect();
     let policies = policies.map(|all| all.of(pod, container, class)).unwrap_or_default();
     let ceilings = policies.bounds().unwrap_or(&defaults.ceilings);
     let bound = |settings: Option<Settings>, notes: &mut Vec<String>| {
@@ -159,6 +187,7 @@ pub fn decide<'a>(
     };
     let by_label = || strategy?.get(&class::named(pod)?).cloned();
     let by = |policy: &PolicyResource| DecisionSource::Policy(policy.to_string());
+    let mut stays = false;
     let (source, settings) = if let Some(policy) = policies.enforced() {
         (by(policy), policy.verdict.settings())
     } else if let Some((key, settings)) = asked(pod, container, &mut notes)? {
@@ -174,15 +203,31 @@ pub fn decide<'a>(
         (by(policy), policy.verdict.settings())
     } else if let Some(settings) = by_label() {
         (DecisionSource::ConfigMap, settings.map(with_offload))
+    } else if sources.is_strategy_unknown && class::named(pod).is_some() {
+        stays = true;
+        (DecisionSource::ConfigMap, None)
     } else {
         (DecisionSource::Default, defaults.of(class).cloned())
     };
+    // Other programs read the label, too: of a pod that asks for nothing, it is none of our business.
+    if settings.is_some() {
+        notes.splice(..0, class::note(pod, class));
+    }
     let threshold = be_node_cpu_percent.filter(|_| class == QosClass::Be);
     let settings = settings.map(|settings| match threshold {
         Some(percent) => settings.yielding_above(percent),
         None => settings,
     });
-    Ok(Decision { class, source, settings, notes })
+    let bounds = PodBounds { containers: ceilings.containers, min_interval: ceilings.min_interval };
+    Ok(Decision { class, source, settings, stays, notes, bounds })
+}
+
+/// The class of a container. Bounds of a policy that is for the class that it has without its label may trust the label.
+pub fn class_of(pod: &Pod, container: &Container, sources: Sources<'_>) -> QosClass {
+    let Sources { defaults, policies, .. } = sources;
+    let class = class::qos_class(pod, container, &defaults.ceilings);
+    let policies = policies.map(|all| all.of(pod, container, class)).unwrap_or_default();
+    policies.bounds().map_or(class, |bounds| class::qos_class(pod, container, bounds))
 }
 
 /// The policy in the annotations, with the key of its annotation: `None` there means that nothing is to be done. `None`

@@ -70,7 +70,7 @@ pub use cluster::{
 };
 pub use decide::{
     CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
-    RUN_KEY, Sources, VALUE_MAX, decide,
+    PodBounds, RUN_KEY, Sources, VALUE_MAX, class_of, decide,
 };
 pub use event::PodResult;
 pub use keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY};
@@ -79,10 +79,12 @@ pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{
-    BadPolicy, ClusterScope, Condition, GROUP, NODE_KIND, Node, NodeLocality, NumaNodeLocality,
-    Policies, PolicyKind, PolicyResource, PolicyVerdict, RemoteContainer, VERSION, definitions,
+    BadPolicy, ClusterScope, Condition, GROUP, KnownPolicy, NODE_KIND, Node, NodeLocality,
+    NumaNodeLocality, Policies, PolicyKind, PolicyResource, PolicyVerdict, RemoteContainer,
+    VERSION, definitions,
 };
 pub use result::{ContainerResult, Verdict};
 pub use selector::Selector;
 pub use settings::Settings;
 pub use status::{BadStatus, LastResult, Phase, PodStatus, STATUS_KEY};
+pub use time::{read as read_time, written as written_time};

@@ -10,6 +10,10 @@ pub const OWN_STATUS_KEY: &str = "numaloc.io/status";
 const CONTAINERS_MAX: usize = 16;
 /// Most events that it remembers.
 const SAID_MAX: usize = 16;
+/// Longest text of a problem, in characters.
+const PROBLEM_MAX: usize = 400;
+/// Most problems that it has.
+const PROBLEMS_MAX: usize = 4;
 /// Longest status that is read, in bytes.
 const STATUS_MAX: usize = 16 << 10;
 
@@ -26,6 +30,9 @@ pub struct OwnStatus {
     /// Events posted about the pod's requests, by the agent's own numbers of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
+    /// The messages of these events, the first few of them: the API server keeps events for an hour.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// An agent's report about a container.
@@ -39,6 +46,12 @@ pub struct ContainerStatus {
     /// The result of the last run, and the reason why memory stays; `None` before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// The job of that run; empty before the first.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub job: String,
+    /// When it ended.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ended: String,
 }
 
 impl OwnStatus {
@@ -47,15 +60,34 @@ impl OwnStatus {
         let mut bounded = self.clone();
         bounded.containers.truncate(CONTAINERS_MAX);
         bounded.said.truncate(SAID_MAX);
+        bounded.problems.truncate(PROBLEMS_MAX);
+        bounded.problems.iter_mut().for_each(|problem| *problem = shown(problem, PROBLEM_MAX));
         bounded.said.iter_mut().for_each(|said| *said = shown(said, SHOWN_MAX));
         bounded.stands_back = bounded.stands_back.map(|other| shown(&other, ERROR_MAX));
         for container in &mut bounded.containers {
             container.name = shown(&container.name, SHOWN_MAX);
+            container.job = shown(&container.job, SHOWN_MAX);
+            container.ended = shown(&container.ended, SHOWN_MAX);
             container.source = shown(&container.source, ERROR_MAX);
             container.result = container.result.as_ref().map(|result| shown(result, ERROR_MAX));
         }
         // Texts alone: nothing in it can fail.
         serde_json::to_string(&bounded).unwrap_or_default()
+    }
+
+    /// A run by its job and its end.
+    pub fn run(job: &str, ended: &str) -> String {
+        format!("{job} {ended}")
+    }
+
+    /// The runs of the results; `None` if it does not have all of them.
+    pub fn runs(&self) -> Option<Vec<String>> {
+        let results = || self.containers.iter().filter(|container| container.result.is_some());
+        let is_whole = self.containers.len() < CONTAINERS_MAX && results().next().is_some();
+        let runs = results().filter(|container| !container.job.is_empty());
+        let runs: Vec<String> =
+            runs.map(|container| Self::run(&container.job, &container.ended)).collect();
+        (is_whole && runs.len() == results().count()).then_some(runs)
     }
 
     /// Reads the annotation's value. A value that cannot be parsed counts as empty: the next one replaces it.
@@ -75,16 +107,20 @@ mod tests {
             name: format!("c{number}"),
             source: "annotation numaloc.io/policy".to_owned(),
             result: Some("x".repeat(10_000)),
+            job: format!("jobs/{number}"),
+            ended: "2026-05-28T20:26:40Z".to_owned(),
         };
         let status = OwnStatus {
             containers: (0..1000).map(container).collect(),
             stands_back: None,
             said: vec!["0123456789abcdef".to_owned()],
+            problems: vec!["y".repeat(10_000); 1000],
         };
         let json = status.to_json();
         assert!(json.len() < 8 << 10, "{} bytes", json.len());
         let read = OwnStatus::read(&json);
         assert_eq!((read.containers.len(), &read.said), (CONTAINERS_MAX, &status.said));
+        assert_eq!((read.problems.len(), read.runs()), (PROBLEMS_MAX, None), "some are left out");
         for nonsense in ["", "{", "[]", r#"{"said": 1}"#] {
             assert_eq!(OwnStatus::read(nonsense), OwnStatus::default(), "{nonsense}");
         }

@@ -5,12 +5,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `bad` | objects that cannot be parsed, and what applies instead |
 //! | `scope` | the policies that decide for a container |
 //! | `rollout` | the nodes that a policy has reached |
 //! | `node_locality` | an agent's report about its node |
 //! | `definition` | the kinds of policies as CustomResourceDefinitions |
 //! | `group` | the API group of the kinds |
 
+mod bad;
 mod definition;
 mod group;
 mod node_locality;
@@ -30,6 +32,7 @@ use std::{
     time::SystemTime,
 };
 
+pub use bad::{BadPolicy, KnownPolicy};
 pub use group::{GROUP, VERSION};
 pub use node_locality::{Condition, NODE_KIND, NodeLocality, NumaNodeLocality, RemoteContainer};
 pub use scope::Policies;
@@ -147,25 +150,6 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A policy that cannot be understood. It can be shown as it is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct BadPolicy {
-    pub kind: PolicyKind,
-    /// Its namespace; empty if it is of the cluster.
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
-    /// The error and its place, for people.
-    pub problem: String,
-}
-
-impl fmt::Display for BadPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let policy = shown_name(self.kind, &self.namespace, &self.name);
-        write!(f, "{policy}: {}; it is ignored", self.problem)
-    }
-}
-
 impl PolicyResource {
     /// Reads an object as the API server has it. Fields of the object besides `metadata` and `spec` are ignored.
     ///
@@ -180,7 +164,8 @@ impl PolicyResource {
         let uid = text("uid");
         let bad = |problems: Problems| {
             let (namespace, name, uid) = (namespace.clone(), name.clone(), uid.clone());
-            BadPolicy { kind, namespace, name, uid, problem: problems.to_string() }
+            let instead = bad::instead(kind, &namespace, &name, &uid, object);
+            BadPolicy { kind, namespace, name, uid, problem: problems.to_string(), instead }
         };
         let whole = |problem: String| bad(Problem::new("spec", problem, "").into());
         let spec = object.get("spec").ok_or_else(|| whole("is missing".to_owned()))?;

@@ -85,6 +85,13 @@ impl Settings {
         self.schedule.interval = interval.try_into().ok();
     }
 
+    /// With an event for each run, also where the last one had the same result.
+    #[must_use]
+    pub fn telling_all(mut self) -> Self {
+        self.policy().set_emit(v1::Emit::Always);
+        self
+    }
+
     /// Yielding above this CPU use of a node, unless they name one.
     pub(crate) fn yielding_above(mut self, node_cpu_percent: u8) -> Self {
         self.policy().node_cpu_percent_max.get_or_insert(node_cpu_percent.into());

@@ -42,6 +42,8 @@ pub struct Refusal {
     /// The HTTP status code.
     pub code: u16,
     pub message: String,
+    /// Whether it is known to last: the namespace is being removed, or a quota is used up.
+    pub is_lasting: bool,
 }
 
 impl fmt::Display for Refusal {
@@ -292,7 +294,20 @@ pub struct Status {
 #[serde(default, rename_all = "camelCase")]
 struct Details {
     retry_after_seconds: u64,
+    causes: Vec<Cause>,
 }
+
+/// A cause of a refusal (`metav1.StatusCause`).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+/// The cause of refusals in a namespace that is being removed (`corev1.NamespaceTerminatingCause`).
+const TERMINATING: &str = "NamespaceTerminating";
+/// The words of a used-up quota (apiserver's admission plugin `resourcequota`).
+const QUOTA: &str = "exceeded quota";
 
 impl Status {
     pub fn error(self) -> ApiError {
@@ -312,8 +327,11 @@ impl Status {
                 ApiError::Lost(format!("{} ({})", self.message, status.as_u16()))
             }
             status => {
+                let mut causes = self.details.causes.iter();
+                let is_lasting =
+                    causes.any(|cause| cause.reason == TERMINATING) || self.message.contains(QUOTA);
                 let message = numaloc_config::written::shown(&self.message, 1000);
-                ApiError::Refused(Refusal { code: status.as_u16(), message })
+                ApiError::Refused(Refusal { code: status.as_u16(), message, is_lasting })
             }
         }
     }
@@ -368,8 +386,11 @@ mod tests {
         let status = |code| StatusCode::from_u16(code).expect("a code");
         let json =
             br#"{"kind":"Status","message":"no","code":422,"details":{"retryAfterSeconds":3}}"#;
-        let refused =
-            |code, message: &str| ApiError::Refused(Refusal { code, message: message.to_owned() });
+        let refusal_of = |code, message: &str, is_lasting| {
+            ApiError::Refused(Refusal { code, message: message.to_owned(), is_lasting })
+        };
+        let refused = |code, message: &str| refusal_of(code, message, false);
+        let terminating = br#"{"kind":"Status","message":"no","code":403,"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
         for (code, after, body, expected) in [
             (410, None, &b"x"[..], ApiError::Expired),
             (429, Some(7), b"x", ApiError::TooMuch(Duration::from_secs(7))),
@@ -378,6 +399,8 @@ mod tests {
             (429, Some(u64::MAX), b"", ApiError::TooMuch(TOO_MUCH_MAX)),
             (422, None, json, refused(422, "no")),
             (403, None, b"forbidden\n", refused(403, "forbidden")),
+            (403, None, terminating, refusal_of(403, "no", true)),
+            (403, None, b"x: exceeded quota: y", refusal_of(403, "x: exceeded quota: y", true)),
             (503, None, b"soon", ApiError::Lost("soon (503)".to_owned())),
         ] {
             assert_eq!(refusal(status(code), after, body), expected, "{code}");

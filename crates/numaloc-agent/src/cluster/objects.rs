@@ -71,6 +71,9 @@ pub struct Meta {
     pub namespace: String,
     pub uid: String,
     pub resource_version: String,
+    /// When it was created, as RFC 3339 has it; empty if that is not known.
+    #[serde(deserialize_with = "or_none")]
+    pub creation_timestamp: String,
     #[serde(deserialize_with = "or_none")]
     pub labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_none")]
@@ -107,7 +110,7 @@ pub struct PodSpec {
 pub struct ContainerSpec {
     pub name: String,
     pub resources: ContainerResources,
-    /// `Always` makes an init container a sidecar.
+    /// When it is started again, if that differs from its pod's; `Always` makes an init container a sidecar.
     pub restart_policy: String,
 }
 

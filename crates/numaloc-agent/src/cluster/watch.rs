@@ -1,4 +1,4 @@
-//! Follows the objects of one kind: a list from the API server's cache, then each change.
+//! Follows the objects of one kind: a list of all as they are now, then each change.
 //!
 //! A list replaces the known objects in one step, so nothing is missing while it arrives. A version that the server has
 //! forgotten (410) is listed again.
@@ -7,6 +7,7 @@ use super::{
     api::{Api, ApiError, Form, Lines, Status},
     objects::{List, Meta, Object},
 };
+use crate::health::Watch;
 use serde::Deserialize;
 use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -42,8 +43,10 @@ pub struct Selection {
 
 impl Selection {
     fn list(&self) -> String {
-        // From the server's cache: any version will do, because the watch begins with it.
-        format!("{}?{}resourceVersion=0", self.path, self.selector())
+        // Without a version the list is that of now, of which servers know by now that their caches have it (1.31, KEP-2340). "Any
+        // version" (0) may be older than what was seen: what it lacks would be removed, and its runs cancelled.
+        let query = format!("{}?{}", self.path, self.selector());
+        query.trim_end_matches(['?', '&']).to_owned()
     }
 
     fn selector(&self) -> String {
@@ -99,6 +102,7 @@ pub async fn follow<T: Object>(
     api: &Api,
     selection: &Selection,
     sink: &impl Sink<T>,
+    health: &Watch,
 ) -> Infallible {
     let mut version = None;
     let mut wait = FIRST;
@@ -107,10 +111,11 @@ pub async fn follow<T: Object>(
     let (mut missing, mut was_there) = (None, false);
     loop {
         let begin = Instant::now();
-        let done = follow_once(api, selection, sink, &mut version).await;
+        let done = follow_once(api, selection, sink, health, &mut version).await;
         was_there |= version.is_some();
         match &done {
             Err(error) if selection.is_optional && error.refused() == Some(404) => {
+                health.seen();
                 version = None;
                 let since = *missing.get_or_insert(begin);
                 if !was_there || since.elapsed() >= REMOVED {
@@ -143,6 +148,10 @@ pub async fn follow<T: Object>(
             ApiError::Refused(_) | ApiError::Lost(_) => Duration::ZERO,
         };
         let why = error.to_string();
+        // A kind that is not defined is one that is known.
+        if missing.is_none() {
+            health.failed(&why);
+        }
         if said.as_ref() != Some(&why) {
             tracing::warn!(path = %selection.path, fields = %selection.fields, "{why}. It is tried again");
             said = Some(why);
@@ -173,12 +182,14 @@ async fn follow_once<T: Object>(
     api: &Api,
     selection: &Selection,
     sink: &impl Sink<T>,
+    health: &Watch,
     version: &mut Option<String>,
 ) -> Result<(), ApiError> {
     let from = match version.clone() {
         Some(from) => from,
         None => {
             let List { metadata, items } = api.list(&selection.list(), selection.form).await?;
+            health.seen();
             sink.listed(items);
             version.insert(metadata.resource_version).clone()
         }
@@ -186,6 +197,7 @@ async fn follow_once<T: Object>(
     let time = watch_time();
     let mut lines: Lines = api.watch(&selection.watch(&from, time), selection.form).await?;
     let mut patience = time + PATIENCE;
+    health.seen();
     while let Some(line) = lines.next(patience).await? {
         let change: Change<T> = match serde_json::from_slice(&line) {
             Ok(change) => change,
@@ -202,6 +214,9 @@ async fn follow_once<T: Object>(
         };
         if !meta.resource_version.is_empty() {
             *version = Some(meta.resource_version.clone());
+        }
+        if !matches!(change, Change::Error(_)) {
+            health.seen();
         }
         match change {
             Change::Added(one) | Change::Modified(one) => sink.applied(one),
@@ -225,10 +240,9 @@ mod tests {
             form: Form::Whole,
             is_optional: false,
         };
-        assert_eq!(
-            selection.list(),
-            "/api/v1/pods?fieldSelector=spec.nodeName%3Da%26b&resourceVersion=0"
-        );
+        assert_eq!(selection.list(), "/api/v1/pods?fieldSelector=spec.nodeName%3Da%26b");
+        let all = Selection { fields: String::new(), ..selection.clone() };
+        assert_eq!(all.list(), "/api/v1/pods");
         assert!(selection.watch("7", FIRST).contains("&resourceVersion=7&timeoutSeconds="));
     }
 }

@@ -57,6 +57,7 @@ impl<D: Daemon> Keeper<D> {
             managed: managed as u64,
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
             refused: self.outbox.problem(),
+            unread: self.health.unread(Instant::now()),
         };
         let locality = locality(reading, &around, &mut self.since, SystemTime::now());
         self.locality.put(locality, self.node_uid.clone());

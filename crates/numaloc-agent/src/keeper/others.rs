@@ -7,10 +7,10 @@ use crate::{
     facts::Facts,
     labels::PRESENCE,
     nri::Nri,
-    wanted::{Registrar, presence},
+    wanted::{Other, Registrar, presence},
 };
 use numaloc_api::{NRI_SOURCE, value::WorkloadId};
-use numaloc_node::{Daemon, Wanted};
+use numaloc_node::{Daemon, LEASE, Wanted};
 use tonic::Status;
 
 impl<D: Daemon> Keeper<D> {
@@ -42,16 +42,21 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// The program that acts for a pod instead of us.
-    pub(super) fn other(&self, facts: &Facts) -> Option<String> {
+    pub(super) fn other(&self, facts: &Facts) -> Option<Other> {
         let mut running = facts.containers.iter().filter_map(|container| container.id.as_ref());
         if running.any(|id| self.nri.scheduled.contains(id)) && !self.is_yielded_to() {
             let what = "numaloc-nri has a schedule for it (without the key policies in its configuration, it leaves that to numaloc-agent)";
-            return Some(what.to_owned());
+            return Some(Other { what: what.to_owned(), has_schedules: true });
         }
-        let writer = facts.status_writer.as_ref().filter(|writer| *writer != MANAGER)?;
+        let is_agent = |writer: &&String| {
+            let mut agents = self.config.other_agents.iter();
+            *writer != MANAGER && agents.any(|agent| writer.starts_with(agent.as_str()))
+        };
+        let writer = facts.status_writer.as_ref().filter(is_agent)?;
         (self.config.other_agent == OtherAgent::StandBack).then(|| {
             let writer = numaloc_config::written::shown(writer, 128);
-            format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)")
+            let what = format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)");
+            Other { what, has_schedules: false }
         })
     }
 
@@ -59,7 +64,8 @@ impl<D: Daemon> Keeper<D> {
     pub(super) fn presence(&self) -> Option<Wanted> {
         match self.registrar() {
             Registrar::Nri { creator: Some(_) } => {
-                Some(presence(self.cgroup.as_deref()?, self.config.lease))
+                // The plugin decides soon after the agent has gone.
+                Some(presence(self.cgroup.as_deref()?, self.config.lease.min(LEASE)))
             }
             _ => None,
         }

@@ -51,3 +51,36 @@ fn a_run_whose_event_is_gone_is_that_of_its_job() {
     schedule.last_job = "jobs/8".to_owned();
     assert!(results.is_unseen(&schedule));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mistake_that_is_made_again_has_another_event() {
+    let facts = Facts::new(serde_json::from_value(crate::tests::samples::pod(1)).expect("a pod"));
+    let (right, mut wrong) = (WantedPod::default(), WantedPod::default());
+    wrong.events.push(PodEvent::conflict("x"));
+    let (mut told, none) = (Told::of(&facts), Results::default());
+    let at = |minutes: u64| Now {
+        instant: Instant::now(),
+        wall: UNIX_EPOCH + Duration::from_secs(60 * minutes),
+    };
+    let mut posts = |wanted: &WantedPod, minutes| {
+        let report = report(&facts, wanted, &none, |_| Standing::Scheduled, &mut told, at(minutes));
+        let posts = report.map(|report| report.posts).unwrap_or_default();
+        posts.into_iter().map(|post| post.id).collect::<Vec<_>>()
+    };
+    let first = posts(&wrong, 1);
+    assert_eq!(first.len(), 1);
+    assert_eq!(posts(&wrong, 2), [""; 0], "it was reported");
+    assert_eq!(posts(&right, 3), [""; 0]);
+    let again = posts(&wrong, 4);
+    assert!(again.len() == 1 && again != first, "{again:?} {first:?}");
+}
+
+#[test]
+fn a_new_store_of_numalocd_begins_with_the_same_jobs() {
+    let event = |number, seconds| end(&schedule(), number, seconds, true, (100, 0));
+    let mut results = Results::default();
+    let mut takes = |number, seconds| results.take(event(number, seconds)).is_some();
+    assert!(takes(7, 100) && !takes(7, 100) && !takes(6, 90));
+    assert!(takes(8, 50), "the clock was set back");
+    assert!(takes(1, 60) && !takes(1, 60), "its numbers begin again");
+}

@@ -1,6 +1,8 @@
 //! An API server that is not real, in memory: lists, watches, patches of pods' annotations, and events, as the real one
 //! answers them.
 
+mod write;
+
 use crate::cluster::api::Api;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
@@ -16,6 +18,7 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
+use write::{answer, undefined};
 
 /// The node that the agent is for.
 pub const NODE: &str = "node-1";
@@ -56,6 +59,8 @@ struct State {
     busy: u32,
     /// The next writes are refused for want of a right.
     forbidden: u32,
+    /// Writes to this namespace are refused for want of a right; empty: none are.
+    forbidden_namespace: String,
     /// The paths of kinds that are defined by custom resources.
     kinds: BTreeSet<String>,
     /// Number of writes of NodeMemoryLocality; of each node the last one is kept.
@@ -247,6 +252,11 @@ impl Cluster {
         self.state().forbidden = times;
     }
 
+    /// The right to writes of this namespace is missing; empty: of none.
+    pub fn forbid_in(&self, namespace: &str) {
+        namespace.clone_into(&mut self.state().forbidden_namespace);
+    }
+
     async fn serve(&self, request: Request<kube::client::Body>) -> Result<Answer, std::io::Error> {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
@@ -380,69 +390,6 @@ impl Cluster {
             false => answer(StatusCode::OK, &json!({})),
         }
     }
-
-    fn write(&self, method: &Method, path: &str, body: &[u8]) -> Answer {
-        let mut state = self.state();
-        if state.busy > 0 {
-            state.busy -= 1;
-            let mut busy =
-                answer(StatusCode::TOO_MANY_REQUESTS, &json!({"code": 429, "message": "busy"}));
-            busy.headers_mut().insert("retry-after", "3".parse().expect("a header"));
-            return busy;
-        }
-        if state.forbidden > 0 {
-            state.forbidden -= 1;
-            let message = "RBAC: clusterrole.rbac.authorization.k8s.io \"numaloc-agent\" not found";
-            return answer(StatusCode::FORBIDDEN, &json!({"code": 403, "message": message}));
-        }
-        let sent: Value = serde_json::from_slice(body).expect("JSON");
-        if let Some(node) = path.strip_prefix(NODE_LOCALITIES) {
-            if state.kinds.is_empty() {
-                return undefined();
-            }
-            state.node_localities.insert(node.to_owned(), sent);
-            return answer(StatusCode::OK, &json!({}));
-        }
-        let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();
-        match (method, &parts[..]) {
-            (&Method::POST, [namespace, "events"]) => {
-                let name =
-                    format!("{namespace}/{}", sent["metadata"]["name"].as_str().expect("text"));
-                if state.events.contains_key(&name) {
-                    return answer(
-                        StatusCode::CONFLICT,
-                        &json!({"code": 409, "message": "already exists"}),
-                    );
-                }
-                state.events.insert(name, sent);
-                answer(StatusCode::CREATED, &json!({}))
-            }
-            (&Method::PATCH, [namespace, "pods", name, "status"]) => {
-                let name = format!("{namespace}/{name}");
-                let key = ("/api/v1/pods".to_owned(), name.clone());
-                let Some(mut pod) = state.objects.get(&key).cloned() else {
-                    return answer(
-                        StatusCode::NOT_FOUND,
-                        &json!({"code": 404, "message": "not found"}),
-                    );
-                };
-                drop(state);
-                if sent["metadata"]["uid"] != pod["metadata"]["uid"] {
-                    return answer(
-                        StatusCode::UNPROCESSABLE_ENTITY,
-                        &json!({"code": 422, "message": "metadata.uid: field is immutable"}),
-                    );
-                }
-                for (key, value) in sent["metadata"]["annotations"].as_object().expect("an object")
-                {
-                    pod["metadata"]["annotations"][key] = value.clone();
-                }
-                self.pod(pod);
-                answer(StatusCode::OK, &json!({}))
-            }
-            _ => panic!("no agent does {method} {path}"),
-        }
-    }
 }
 
 impl State {
@@ -450,15 +397,4 @@ impl State {
         let line = format!("{}\n", json!({"type": kind, "object": object}));
         self.history.push((self.version, path.to_owned(), line));
     }
-}
-
-fn answer(status: StatusCode, body: &Value) -> Answer {
-    let mut answer = Response::new(BodyExt::boxed(Full::new(Bytes::from(body.to_string()))));
-    *answer.status_mut() = status;
-    answer
-}
-
-/// The answer for a kind that the cluster does not define.
-fn undefined() -> Answer {
-    answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
 }

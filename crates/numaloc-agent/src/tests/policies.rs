@@ -160,3 +160,28 @@ async fn the_node_has_one_object_about_its_memory() {
     let object = cluster.node_locality().expect("it is there");
     assert_eq!(object["status"]["conditions"][1]["status"], "False", "{object}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_breaks_keeps_what_was_read_last_and_a_broken_kill_switch_stops() {
+    let (cluster, fake, agent) = begun();
+    cluster.policy("", "all", &each(20));
+    until(async || intervals(&fake) == [20, 20]).await;
+    let before = fake.schedules();
+    cluster.policy("", "all", &json!({"schedule": {"interval": "20 minutes"}}));
+    until(async || cluster.events("/all").len() == 1).await;
+    sleep(Duration::from_secs(120)).await;
+    assert!(fake.schedules() == before);
+    let event = &cluster.events("/all")[0];
+    assert!(event.ends_with("; what was read of it last stays in force"), "{event}");
+    cluster.annotate("shop/web-1", &[(POLICY_KEY, r#"{"interval": "10m"}"#)]);
+    until(async || intervals(&fake) == [10, 10]).await;
+    let stop = json!({
+        "enforce": true, "priority": 9, "schedule": {"policy": "none", "interval": "30 minutes"}, "bounds": {"min_interval": "30m"},
+    });
+    cluster.policy("", "stop", &stop);
+    until(async || intervals(&fake).is_empty()).await;
+    drop(agent);
+    let _agent = Agent::start(&cluster, fake.clone());
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(intervals(&fake), [0; 0], "nothing was read of it before this start");
+}

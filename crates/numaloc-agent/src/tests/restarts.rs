@@ -91,7 +91,7 @@ async fn after_many_failures_each_run_was_reported_once_and_no_schedule_is_lost(
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_is_forgotten_with_its_container() {
     let fake = Fake::new(MARK);
-    let mut records = Records::new(fake.clone(), MARK, 10);
+    let mut records = Records::new(fake.clone(), MARK);
     records.connect().await.expect("an answer");
     fake.take_cgroup("-web");
     let wanted = |number: usize| {

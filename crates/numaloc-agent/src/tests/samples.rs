@@ -73,6 +73,7 @@ pub fn end(
         labels,
         members,
         more_members: 0,
+        after_percent: Some(share.percent()),
         message: format!("run {number}"),
         ..samples::event()
     };

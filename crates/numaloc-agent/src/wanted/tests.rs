@@ -20,7 +20,8 @@ fn facts(annotations: &[(&str, &str)]) -> Facts {
 
 fn made(annotations: &[(&str, &str)], other: Option<&str>) -> WantedPod {
     let defaults = Defaults::default();
-    wanted(&facts(annotations), Sources::from(&defaults), &us(), other)
+    let other = other.map(|what| Other { what: what.to_owned(), has_schedules: false });
+    wanted(&facts(annotations), Sources::from(&defaults), &us(), other.as_ref())
 }
 
 fn scheduled(wanted: &WantedPod) -> Vec<&str> {
@@ -139,4 +140,26 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_pod_that_is_to_be_left_alone_is_warned_of_schedules_that_continue() {
+    let defaults = Defaults::default();
+    for (annotation, has_schedules, warned) in [
+        ("none", true, true),
+        ("none", false, false),
+        ("bestEffort", true, true),
+        ("bestEffort", false, true),
+    ] {
+        let other = Other { what: "x has a schedule".to_owned(), has_schedules };
+        let facts = facts(&[(POLICY_KEY, annotation)]);
+        let wanted = wanted(&facts, Sources::from(&defaults), &us(), Some(&other));
+        let reasons: Vec<_> = wanted.events.iter().map(|event| event.reason).collect();
+        let expected = if warned { vec![EventReason::Conflict] } else { vec![] };
+        assert_eq!(reasons, expected, "{annotation} {has_schedules}");
+        assert_eq!((wanted.other.is_some(), scheduled(&wanted).len()), (warned, 0));
+    }
+    let other = Other { what: "x".to_owned(), has_schedules: true };
+    let quiet = wanted(&facts(&[]), Sources::from(&defaults), &us(), Some(&other));
+    assert_eq!(quiet.events, [], "it asks for nothing");
 }

@@ -1,11 +1,14 @@
 //! The time after which a missing right counts as permanent. Pure.
 
+use crate::cluster::api::Refusal;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// An API server that starts refuses with 403 until it has read its roles. After this time the refusal counts: the
-/// namespace is being removed, a quota is used up, or the agent has lost the right.
+/// An API server that starts refuses with 403 until it has read its roles. After this time the refusal counts: the agent
+/// has lost the right.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The time after which such a write is tried again. Writes to other namespaces continue meanwhile.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Writes that were refused this long ago get their patience again.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
@@ -26,8 +29,9 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a refusal with this code is believed.
-    pub fn is_final(&mut self, writes: &str, code: u16, why: &str, now: Instant) -> bool {
+    /// Whether a refusal is believed.
+    pub fn is_final(&mut self, writes: &str, refusal: &Refusal, now: Instant) -> bool {
+        let Refusal { code, message: why, is_lasting } = refusal;
         match code {
             // A token that has expired, until the kubelet has written the next one and its file is read again: nothing
             // of it is about what is written.
@@ -39,9 +43,9 @@ impl Refusals {
         let refused = self.of_writes.entry(writes.to_owned());
         let refused = refused.or_insert(Refused { since: now, last: now, why: None });
         refused.last = now;
-        let is_final = now - refused.since >= PATIENCE;
+        let is_final = *is_lasting || now - refused.since >= PATIENCE;
         if is_final {
-            refused.why = Some(why.to_owned());
+            refused.why = Some(why.clone());
         }
         is_final
     }
@@ -60,6 +64,17 @@ impl Refusals {
         Some(format!("{writes}{others}: {why}"))
     }
 
+    /// Whether such a write may be tried now: not shortly after it was refused, if that is not believed yet.
+    pub fn is_open(&self, writes: &str, now: Instant) -> bool {
+        self.of_writes.get(writes).is_none_or(|of| of.why.is_some() || now - of.last >= AGAIN)
+    }
+
+    /// When a write that may not be tried now may be; `None`: all may.
+    pub fn next_open(&self, now: Instant) -> Option<Instant> {
+        let refused = self.of_writes.iter().filter(|(writes, _)| !self.is_open(writes, now));
+        refused.map(|(_, refused)| refused.last + AGAIN).min()
+    }
+
     /// Such a write has been taken.
     pub fn taken(&mut self, writes: &str) {
         self.of_writes.remove(writes);
@@ -70,12 +85,17 @@ impl Refusals {
 mod tests {
     use super::*;
 
+    fn refusal(code: u16, message: &str) -> Refusal {
+        let is_lasting = message.contains("quota") || message == "terminating";
+        Refusal { code, message: message.to_owned(), is_lasting }
+    }
+
     #[test]
     fn a_missing_right_counts_after_a_while_and_once_for_each_namespace() {
         let mut refusals = Refusals::default();
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
-        let mut is_final = |writes, code, now| refusals.is_final(writes, code, "no", now);
+        let mut is_final = |writes, code, now| refusals.is_final(writes, &refusal(code, "no"), now);
         assert!(!is_final("events of shop", 403, begin));
         assert!(is_final("events of shop", 422, begin), "no time makes it right");
         assert!(!is_final("events of shop", 403, after(29)));
@@ -84,11 +104,26 @@ mod tests {
         assert!(!is_final("events of other", 403, after(31)));
         assert!(!is_final("events of shop", 401, after(31)), "the next token may have the right");
         refusals.taken("events of shop");
-        assert!(!refusals.is_final("events of shop", 403, "no", after(32)));
+        assert!(!refusals.is_final("events of shop", &refusal(403, "no"), after(32)));
+        let last = refusals.is_final("events of shop", &refusal(403, "no"), after(700));
+        assert!(!last, "the last one is long ago");
+    }
+
+    #[test]
+    fn a_refusal_that_lasts_counts_at_once_and_another_one_blocks_its_namespace_alone() {
+        let mut refusals = Refusals::default();
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        assert!(refusals.is_final("events of ci", &refusal(403, "terminating"), begin));
+        assert!(refusals.is_open("events of ci", begin), "the next one is refused, too");
+        assert_eq!(refusals.next_open(begin), None);
+        assert!(!refusals.is_final("events of shop", &refusal(403, "no"), begin));
         assert!(
-            !refusals.is_final("events of shop", 403, "no", after(700)),
-            "the last one is long ago"
+            !refusals.is_open("events of shop", after(1))
+                && refusals.is_open("events of bank", begin)
         );
+        assert_eq!(refusals.next_open(after(1)), Some(after(2)));
+        assert!(refusals.is_open("events of shop", after(2)));
     }
 
     #[test]
@@ -97,12 +132,12 @@ mod tests {
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
         for writes in ["events of shop", "events of bank"] {
-            refusals.is_final(writes, 403, "exceeded quota", begin);
+            refusals.is_final(writes, &refusal(403, "no"), begin);
         }
         assert_eq!(refusals.problem(), None, "it may be a moment");
-        refusals.is_final("events of shop", 403, "exceeded quota", after(31));
+        refusals.is_final("events of shop", &refusal(403, "exceeded quota"), after(1));
         assert_eq!(refusals.problem().as_deref(), Some("events of shop: exceeded quota"));
-        refusals.is_final("events of bank", 403, "terminating", after(31));
+        refusals.is_final("events of bank", &refusal(403, "terminating"), after(31));
         let both = refusals.problem();
         assert_eq!(both.as_deref(), Some("events of bank (and 1 more): terminating"));
         refusals.taken("events of bank");

@@ -44,6 +44,19 @@ fn events_are_those_of_the_contract_and_ours_are_told_apart() {
 }
 
 #[test]
+fn a_conflict_of_a_status_is_tried_again_unless_the_pod_is_another_one() {
+    let patch = Work::Patch(Arc::new(subject()), StatusPatch { status: None, own: "o".to_owned() });
+    let posted = Work::Post(Arc::new(subject()), post(EventKind::Normal, EventReason::Bounded));
+    let refusal =
+        |code, message: &str| Refusal { code, message: message.to_owned(), is_lasting: false };
+    let busy = refusal(409, "the object has been modified; please apply your changes to it");
+    let other = refusal(409, "Precondition failed: UID in precondition: a, UID in object meta: b");
+    assert!(is_conflict(&patch, &busy) && !is_conflict(&patch, &other));
+    assert!(!is_conflict(&posted, &busy), "an event of that name exists");
+    assert!(!is_conflict(&patch, &refusal(404, "not found")));
+}
+
+#[test]
 fn a_patch_has_our_annotations_and_the_uid_alone() {
     let patch = StatusPatch { status: Some("s".to_owned()), own: "o".to_owned() };
     let expected = json!({"metadata": {"uid": "api-uid", "annotations": {STATUS_KEY: "s", OWN_STATUS_KEY: "o"}}});

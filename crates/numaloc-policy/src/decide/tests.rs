@@ -247,6 +247,22 @@ fn the_default_is_that_of_the_class() {
     }
 }
 
+/// Koordinator's webhook and its users set the label for other programs.
+#[test]
+fn a_label_alone_asks_for_nothing() {
+    let labelled = |label: &str, annotations: &[(&str, &str)]| {
+        let labels = [(QOS_LABEL.to_owned(), label.to_owned())].into();
+        let pod = Pod { labels, ..pod(annotations) };
+        decide(&pod, &redis(), &Defaults::default()).expect("it is understood").notes.len()
+    };
+    for (label, noted) in [("LSR", 1), ("LSE", 1), ("gold", 1), ("SYSTEM", 0), ("BE", 0)] {
+        assert_eq!(labelled(label, &[]), 0, "{label}");
+        assert_eq!(labelled(label, &[(POLICY_KEY, "none")]), 0, "{label}");
+        assert_eq!(labelled(label, &[(POLICY_KEY, "bestEffort")]), noted, "{label}");
+    }
+    assert_eq!(labelled("LSR", &[("numaloc.io/polcy", "bestEffort")]), 1, "its key is a mistake");
+}
+
 #[test]
 fn ceilings_bound_annotations_and_not_the_operators_defaults() {
     let fast = r#"{"spec": {"policy": {"profile": "fast"}}}"#;

@@ -6,7 +6,7 @@ use super::{
     group::{GROUP, VERSION},
 };
 use crate::{ceilings, own};
-use numaloc_core::Profile;
+use numaloc_core::{Profile, amount};
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
@@ -223,11 +223,12 @@ fn field(field: &FieldDescriptor) -> Value {
         Kind::Bool => json!({"type": "boolean"}),
         Kind::String => json!({"type": "string", "maxLength": 256}),
         // The text form may have a percent sign.
-        Kind::Int32 if name.ends_with("_percent") => amount(),
+        Kind::Int32 if name.ends_with("_percent") => amount(&amount::percent_pattern()),
         Kind::Int32 | Kind::Uint32 => json!({"type": "integer", "format": "int32", "minimum": 0}),
-        Kind::Int64 => amount(),
+        Kind::Int64 if name.ends_with("_per_second") => amount(&amount::rate_pattern()),
+        Kind::Int64 => amount(&amount::size_pattern()),
         Kind::Enum(names) => json!({"type": "string", "enum": words(&names)}),
-        Kind::Message(of) if of.full_name() == "google.protobuf.Duration" => text_amount(),
+        Kind::Message(of) if of.full_name() == "google.protobuf.Duration" => duration(),
         Kind::Message(of) => message(&of),
         _ => json!({"x-kubernetes-preserve-unknown-fields": true}),
     };
@@ -258,13 +259,14 @@ fn words(names: &EnumDescriptor) -> Vec<String> {
     short.chain(values().map(|value| value.name().to_owned())).collect()
 }
 
-/// A number of bytes, or the same as text.
-fn amount() -> Value {
-    json!({"x-kubernetes-int-or-string": true, "maxLength": AMOUNT_MAX})
+/// A number, or text with a unit. The API server compares texts alone with the pattern.
+fn amount(pattern: &str) -> Value {
+    json!({"x-kubernetes-int-or-string": true, "maxLength": AMOUNT_MAX, "pattern": pattern})
 }
 
-fn text_amount() -> Value {
-    json!({"type": "string", "minLength": 1, "maxLength": AMOUNT_MAX})
+fn duration() -> Value {
+    let pattern = amount::duration_pattern();
+    json!({"type": "string", "minLength": 1, "maxLength": AMOUNT_MAX, "pattern": pattern})
 }
 
 fn bounds() -> Value {
@@ -274,8 +276,8 @@ fn bounds() -> Value {
             ceilings::Sort::Count(least, most) => {
                 json!({"type": "integer", "format": "int32", "minimum": least, "maximum": most})
             }
-            ceilings::Sort::Rate => amount(),
-            ceilings::Sort::Duration => text_amount(),
+            ceilings::Sort::Rate => amount(&amount::rate_pattern()),
+            ceilings::Sort::Duration => duration(),
             ceilings::Sort::Profile => {
                 json!({"type": "string", "enum": Profile::ALL.map(Profile::name)})
             }

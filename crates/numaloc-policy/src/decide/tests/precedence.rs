@@ -125,6 +125,41 @@ fn bounds_of_the_cluster_hold_for_what_pods_and_namespaces_ask() {
 }
 
 #[test]
+fn bounds_of_the_cluster_have_all_that_the_operator_of_a_node_bounds() {
+    let spec = json!({"bounds": {"containers": 3, "min_interval": "30m", "qos_label": true}});
+    let trusting = resource(PolicyKind::Cluster, "bounds", spec);
+    let (node, now, defaults) = (Node::default(), SystemTime::UNIX_EPOCH, Defaults::default());
+    let mut pod = pod(&[(POLICY_KEY, "bestEffort")]);
+    pod.cgroup_parent = "/kubepods/besteffort/pod1".to_owned();
+    pod.labels.insert(QOS_LABEL.to_owned(), "LSR".to_owned());
+    let decided = |all: &[PolicyResource]| {
+        let policies = Some(Policies { all, node: &node, now });
+        let sources = Sources { policies, ..Sources::from(&defaults) };
+        let decision = decide(&pod, &redis(), sources).expect("it is understood");
+        (decision.class, decision.bounds, decision.notes.len())
+    };
+    let bounds =
+        |containers, seconds| PodBounds { containers, min_interval: Duration::from_secs(seconds) };
+    assert_eq!(decided(&[]), (QosClass::Be, bounds(8, 60), 1));
+    assert_eq!(decided(&[trusting]), (QosClass::Lsr, bounds(3, 1800), 0));
+}
+
+#[test]
+fn a_configmap_that_cannot_be_parsed_leaves_pods_of_its_classes_as_they_are() {
+    let defaults = Defaults { ls: Some(Settings::default()), ..Defaults::default() };
+    let unknown = Sources { is_strategy_unknown: true, ..Sources::from(&defaults) };
+    let decided = |annotations: &[(&str, &str)]| {
+        let decision = decide_with(annotations, unknown, &[]);
+        (decision.stays, decision.settings.is_some())
+    };
+    assert_eq!(decided(&[]), (true, false), "nor does another source decide");
+    assert_eq!(decided(&[(POLICY_KEY, "none")]), (false, false));
+    assert_eq!(decided(&[(POLICY_KEY, "bestEffort")]), (false, true));
+    let unlabelled = decide(&pod(&[]), &redis(), unknown).expect("it is understood");
+    assert!(!unlabelled.stays && unlabelled.settings.is_some(), "it has no class of the ConfigMap");
+}
+
+#[test]
 fn an_enforced_policy_needs_no_annotation_that_can_be_understood() {
     let enforced = json!({"enforce": true, "schedule": {"policy": "none"}});
     let enforced = resource(PolicyKind::Cluster, "e", enforced);

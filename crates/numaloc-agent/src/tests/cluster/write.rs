@@ -1,0 +1,80 @@
+//! What agents write: events, annotations of pods, and reports about nodes.
+
+use super::*;
+
+impl Cluster {
+    pub(super) fn write(&self, method: &Method, path: &str, body: &[u8]) -> Answer {
+        let mut state = self.state();
+        if state.busy > 0 {
+            state.busy -= 1;
+            let mut busy =
+                answer(StatusCode::TOO_MANY_REQUESTS, &json!({"code": 429, "message": "busy"}));
+            busy.headers_mut().insert("retry-after", "3".parse().expect("a header"));
+            return busy;
+        }
+        let namespace = format!("/api/v1/namespaces/{}/", state.forbidden_namespace);
+        if state.forbidden > 0 || path.starts_with(&namespace) {
+            state.forbidden = state.forbidden.saturating_sub(1);
+            let message = "RBAC: clusterrole.rbac.authorization.k8s.io \"numaloc-agent\" not found";
+            return answer(StatusCode::FORBIDDEN, &json!({"code": 403, "message": message}));
+        }
+        let sent: Value = serde_json::from_slice(body).expect("JSON");
+        if let Some(node) = path.strip_prefix(NODE_LOCALITIES) {
+            if state.kinds.is_empty() {
+                return undefined();
+            }
+            state.node_localities.insert(node.to_owned(), sent);
+            return answer(StatusCode::OK, &json!({}));
+        }
+        let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();
+        match (method, &parts[..]) {
+            (&Method::POST, [namespace, "events"]) => {
+                let name =
+                    format!("{namespace}/{}", sent["metadata"]["name"].as_str().expect("text"));
+                if state.events.contains_key(&name) {
+                    return answer(
+                        StatusCode::CONFLICT,
+                        &json!({"code": 409, "message": "already exists"}),
+                    );
+                }
+                state.events.insert(name, sent);
+                answer(StatusCode::CREATED, &json!({}))
+            }
+            (&Method::PATCH, [namespace, "pods", name, "status"]) => {
+                let name = format!("{namespace}/{name}");
+                let key = ("/api/v1/pods".to_owned(), name.clone());
+                let Some(mut pod) = state.objects.get(&key).cloned() else {
+                    return answer(
+                        StatusCode::NOT_FOUND,
+                        &json!({"code": 404, "message": "not found"}),
+                    );
+                };
+                drop(state);
+                if sent["metadata"]["uid"] != pod["metadata"]["uid"] {
+                    return answer(
+                        StatusCode::UNPROCESSABLE_ENTITY,
+                        &json!({"code": 422, "message": "metadata.uid: field is immutable"}),
+                    );
+                }
+                for (key, value) in sent["metadata"]["annotations"].as_object().expect("an object")
+                {
+                    pod["metadata"]["annotations"][key] = value.clone();
+                }
+                self.pod(pod);
+                answer(StatusCode::OK, &json!({}))
+            }
+            _ => panic!("no agent does {method} {path}"),
+        }
+    }
+}
+
+pub(super) fn answer(status: StatusCode, body: &Value) -> Answer {
+    let mut answer = Response::new(BodyExt::boxed(Full::new(Bytes::from(body.to_string()))));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// The answer for a kind that the cluster does not define.
+pub(super) fn undefined() -> Answer {
+    answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
+}
