@@ -39,6 +39,8 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 nodeSelector:
   kubernetes.io/os: linux
+  # The image is of one architecture.
+  kubernetes.io/arch: {{ .Values.image.arch }}
   {{- with .Values.nodeSelector }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -52,7 +54,7 @@ nodeSelector:
 {{- /* agent.toml. What values add comes last, because it may have tables. */ -}}
 {{- define "numaloc.agentConfig" -}}
 endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
-listen = "[::]:{{ .Values.agent.port }}"
+listen = "{{ .Values.agent.listen | default (printf "[::]:%v" .Values.agent.port) }}"
 config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }}"{{ $map.namespace }}/{{ $map.name }}"{{ end }}]
 {{- with .Values.agent.config }}
 {{ . | trim }}
