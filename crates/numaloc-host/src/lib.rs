@@ -131,6 +131,7 @@ pub use survey::{
     attached::{AttachedFile, AttachedFiles},
     crew::{Crew, Cut},
     folios::{FolioPart, Folios},
+    neighbours::Neighbours,
     newcomers::Newcomers,
     outsiders::RuledOut,
     page_access::{PageAccess, Source},

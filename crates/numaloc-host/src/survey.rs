@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod attached;
+pub(crate) mod by_stripe;
 mod cells;
 pub(crate) mod crew;
 #[cfg(test)]
@@ -17,7 +18,7 @@ pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
 mod named;
-mod neighbours;
+pub(crate) mod neighbours;
 pub(crate) mod newcomers;
 pub(crate) mod outsiders;
 pub(crate) mod page_access;
@@ -39,6 +40,7 @@ use crate::{
     processes::devices::with_device_nodes,
     survey::{
         attached::{AttachedFiles, AttachedSearch, SharedObjects},
+        by_stripe::ByStripe,
         crew::Growth,
         early_read::EarlyRead,
         extents::{Overlaps, Part},
@@ -48,7 +50,7 @@ use crate::{
         page_access::PageAccess,
         placement::{KnownHost, Placements, Placing, Policies},
         reserved::Reserved,
-        residency::{ByStripe, ExtentPages, Looker},
+        residency::{ExtentPages, Looker},
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
     },
@@ -325,16 +327,16 @@ impl Stripes<'_> {
     }
 
     /// An extent for each stripe that has pages, or a single one without a stripe.
-    fn extents(&self, part: &Part, pages: &Pages, found: ByStripe) -> Vec<Extent> {
+    fn extents(&self, part: &Part, pages: &Pages, found: ByStripe) -> impl Iterator<Item = Extent> {
         let cycle = self.claims.on(&part.extent.mappings, pages, part.extent.rule);
-        let cycle = cycle.cycle.map(Arc::new);
-        let extent = |(node, residency): (Option<NodeId>, Residency)| {
+        let cycle = cycle.cycle.clone().map(Arc::new);
+        let extent = move |(node, residency): (Option<NodeId>, Residency)| {
             let stripe = cycle.clone().zip(node).map(|(cycle, node)| {
                 let origin = part.origin;
                 Stripe { cycle, origin, node }
             });
             Extent { pages: pages.clone(), stripe, residency, ..part.extent.clone() }
         };
-        found.into_iter().map(extent).collect()
+        found.into_iter().map(extent)
     }
 }

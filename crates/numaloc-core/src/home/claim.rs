@@ -13,7 +13,10 @@ use crate::{
         rule::Rule,
     },
 };
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Where the pages of a process belong and may be put.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -63,6 +66,8 @@ impl Claim {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     different: Vec<Claim>,
+    /// The same on memory that no rule names: a survey asks for it for each extent.
+    unnamed: Vec<Arc<Claim>>,
     by_process: Vec<usize>,
     cells: Vec<Option<CellHome>>,
 }
@@ -87,7 +92,8 @@ impl FromIterator<Claim> for Claims {
             })
         };
         let by_process = claims.into_iter().map(number).collect();
-        Self { different, by_process, cells: Vec::new() }
+        let unnamed = different.iter().map(|claim| Arc::new(claim.by(None))).collect();
+        Self { different, unnamed, by_process, cells: Vec::new() }
     }
 }
 
@@ -128,21 +134,24 @@ impl Claims {
     }
 
     /// The joined claim on the pages of an extent. Pages of a stripe are at home on its node alone.
-    pub fn on_extent(&self, extent: &Extent) -> Claim {
+    pub fn on_extent(&self, extent: &Extent) -> Arc<Claim> {
         let claim = self.on(&extent.mappings, &extent.pages, extent.rule);
         match &extent.stripe {
-            Some(stripe) => Claim { home: [stripe.node].into_iter().collect(), ..claim },
+            Some(stripe) => {
+                let home = [stripe.node].into_iter().collect();
+                Arc::new(Claim { home, ..Arc::unwrap_or_clone(claim) })
+            }
             None => claim,
         }
     }
 
     /// The joined claim of the processes that share the pages of an extent, which this rule names, or none.
-    pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<Rule>) -> Claim {
-        match pages {
-            Pages::Common(sharers) => self.join(sharers, rule),
-            Pages::All | Pages::Own | Pages::Unmapped => {
-                self.join(&self.of(mappings.iter().map(|mapping| mapping.process)), rule)
-            }
+    pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<Rule>) -> Arc<Claim> {
+        let processes = || mappings.iter().map(|mapping| mapping.process);
+        match (pages, mappings) {
+            (Pages::Common(sharers), _) => Arc::new(self.join(sharers, rule)),
+            (_, [only]) if rule.is_none() => self.unnamed[self.number(only.process)].clone(),
+            _ => Arc::new(self.join(&self.of(processes()), rule)),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
     },
     result::account::Reason,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 mod belonging;
 mod bounds;
@@ -122,7 +122,7 @@ struct Planner<'a> {
     /// Where the cells of guests are in the plan, by their numbers.
     cells: Vec<(usize, usize)>,
     /// Small extents that are balanced together, by their claims.
-    small: Vec<(Claim, Vec<Extent>)>,
+    small: Vec<(Arc<Claim>, Vec<Extent>)>,
     /// Extents that are placed by use.
     tiered: Vec<Tiered>,
 }
@@ -210,11 +210,10 @@ impl<'a> Planner<'a> {
         } else if claim.portions.is_some() {
             return self.portioned(extent, claim);
         }
-        let Claim { home, allowed, in_tiers, .. } = claim;
-        let targets = self.targets(&extent, &home, &allowed);
-        let in_tiers = in_tiers.into_iter();
+        let Claim { home, allowed, in_tiers, .. } = &*claim;
+        let targets = self.targets(&extent, home, allowed);
         let in_tiers: BTreeMap<NodeId, Result<NodeSet, Reason>> =
-            in_tiers.map(|(from, to)| (from, self.targets(&extent, &to, &allowed))).collect();
+            in_tiers.iter().map(|(&from, to)| (from, self.targets(&extent, to, allowed))).collect();
         let is_meant = extent.rule.is_some() || self.plan.options.maps.is_empty();
         let may_move = |node: &NodeId| match in_tiers.get(node) {
             Some(to) => is_movable(to),
@@ -224,8 +223,8 @@ impl<'a> Planner<'a> {
             }
         };
         let movable = extent.residency.nodes.keys().copied().filter(may_move).collect();
-        self.count(&extent, &home, &movable);
-        self.count_sides(&extent, &home);
+        self.count(&extent, home, &movable);
+        self.count_sides(&extent, home);
         self.count_cell(&extent);
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut refused) =
@@ -282,8 +281,8 @@ impl<'a> Planner<'a> {
         }
         let in_tiers: BTreeMap<NodeId, NodeSet> =
             in_tiers.into_iter().filter_map(|(from, to)| Some((from, to.ok()?))).collect();
-        let nearer = self.nearer(&extent, &remote, &home, &allowed, &in_tiers);
-        let targets = targets.unwrap_or_default();
+        let nearer = self.nearer(&extent, &remote, home, allowed, &in_tiers);
+        let (home, targets) = (home.clone(), targets.unwrap_or_default());
         let routes = self.routes(RouteEnds { home, targets, in_tiers, nearer });
         let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
         let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;

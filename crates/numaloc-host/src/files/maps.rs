@@ -105,6 +105,7 @@ impl VmaNames {
     /// The stored copy of this name.
     pub fn once(&mut self, name: Arc<str>) -> Arc<str> {
         match self.0.get(&name) {
+            _ if name.is_empty() => name,
             Some(known) => known.clone(),
             None => {
                 self.0.insert(name.clone());
@@ -150,7 +151,9 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         _ => Kind::File,
     };
     let (rule, fixed) = (None, fixed::by_name(name, device));
-    let (hugetlb_bytes, mappers, name) = (None, Mappers::Counted, name.into());
+    // The default takes no allocation, and most mappings have no name where there are many.
+    let name = if name.is_empty() { Arc::default() } else { name.into() };
+    let (hugetlb_bytes, mappers) = (None, Mappers::Counted);
     let vma =
         Vma { start, end, offset, object, shared, kind, fixed, hugetlb_bytes, mappers, name, rule };
     Some(vma)

@@ -54,7 +54,7 @@ pub(crate) fn sum(
             continue;
         }
         for found in find(std::slice::from_ref(part))? {
-            for (&node, on) in found.own.values().flat_map(|residency| &residency.nodes) {
+            for (node, on) in found.own.into_iter().flat_map(|(_, residency)| residency.nodes) {
                 *sum.nodes.entry(node).or_default() += on.total_bytes();
             }
         }

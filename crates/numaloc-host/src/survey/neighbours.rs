@@ -1,7 +1,7 @@
 //! Neighbouring mappings of a process: small ones that lie so close together that their page maps are read in one go.
 
 use crate::survey::extents::Part;
-use numaloc_core::{HUGE, PAGE, Pages};
+use numaloc_core::{HUGE, Mapping, PAGE, Pages};
 use std::ops::Range;
 
 /// Largest hole between two of them. To read an entry of a hole takes a few nanoseconds, so this one takes less than another system call.
@@ -9,56 +9,65 @@ const HOLE: u64 = 128 * PAGE;
 /// Bytes from the first to the end of the last one: two page tables, after which a look that can wait leaves a gap (`scan::gaps`).
 const SPAN: u64 = 2 * HUGE;
 
+/// Neighbours, in the order of their addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Index of their process.
+    pub process: usize,
+    /// The addresses from the first to the end of the last one.
+    pub addresses: Range<u64>,
+}
+
+impl Neighbours {
+    /// A mapping alone. `None` if it is large enough for a huge page, or if its pages take more than the page map of one process.
+    pub fn first(
+        mappings: &[Mapping],
+        pages: &Pages,
+        hugetlb_bytes: Option<u64>,
+        bytes: u64,
+    ) -> Option<Self> {
+        let [Mapping { process, start }] = *mappings else { return None };
+        let is_small =
+            matches!(pages, Pages::All | Pages::Own) && hugetlb_bytes.is_none() && bytes < HUGE;
+        is_small.then(|| Self { process, addresses: start..start + bytes })
+    }
+
+    /// Adds the next mapping. Returns whether it is a neighbour.
+    pub fn add(&mut self, next: &Self) -> bool {
+        let Range { start, end } = self.addresses;
+        let is_near = self.process == next.process
+            && (end..=end + HOLE).contains(&next.addresses.start)
+            && next.addresses.end - start <= SPAN;
+        if is_near {
+            self.addresses.end = next.addresses.end;
+        }
+        is_near
+    }
+
+    fn of(Part { extent, .. }: &Part) -> Option<Self> {
+        Self::first(&extent.mappings, &extent.pages, extent.hugetlb_bytes, extent.bytes)
+    }
+}
+
 /// Divides parts into neighbours; a part without neighbours is alone. The parts that `is_known` need no look, and have none.
 pub(super) fn groups(
     parts: &[Part],
     is_known: impl Fn(usize) -> bool,
-) -> impl Iterator<Item = Range<usize>> {
-    let is_small = move |index: usize| is_small(&parts[index]) && !is_known(index);
-    let mut at = 0;
+) -> impl Iterator<Item = (Range<usize>, Option<Neighbours>)> {
+    let alone =
+        move |index: usize| parts.get(index).filter(|_| !is_known(index)).and_then(Neighbours::of);
+    let mut end = 0;
     std::iter::from_fn(move || {
-        let first = at;
-        let is_alone = first < parts.len() && !is_small(first);
-        at += usize::from(first < parts.len());
-        while !is_alone && 0 < at && at < parts.len() && is_small(at) {
-            let (begin, before, next) =
-                (addresses(&parts[first]), addresses(&parts[at - 1]), addresses(&parts[at]));
-            let is_near = process(&parts[at]) == process(&parts[first])
-                && (before.end..=before.end + HOLE).contains(&next.start)
-                && next.end - begin.start <= SPAN;
-            if !is_near {
-                break;
-            }
-            at += 1;
+        let first = end;
+        let mut group = alone(first);
+        end += usize::from(first < parts.len());
+        while let Some(group) = &mut group
+            && alone(end).is_some_and(|next| group.add(&next))
+        {
+            end += 1;
         }
-        (first < at).then_some(first..at)
+        (first < end).then_some((first..end, group))
     })
-}
-
-/// The addresses from the first to the end of the last of some neighbours.
-pub(super) fn span(parts: &[Part]) -> Range<u64> {
-    match parts {
-        [] => 0..0,
-        [first, .., last] => addresses(first).start..addresses(last).end,
-        [only] => addresses(only),
-    }
-}
-
-/// Whether a part is too small for a huge page, and needs no more than the page map of one process.
-fn is_small(Part { extent, .. }: &Part) -> bool {
-    extent.mappings.len() == 1
-        && matches!(extent.pages, Pages::All | Pages::Own)
-        && extent.hugetlb_bytes.is_none()
-        && extent.bytes < HUGE
-}
-
-fn process(part: &Part) -> usize {
-    part.extent.mappings[0].process
-}
-
-fn addresses(Part { extent, .. }: &Part) -> Range<u64> {
-    let start = extent.mappings[0].start;
-    start..start + extent.bytes
 }
 
 #[cfg(test)]
@@ -74,14 +83,15 @@ mod tests {
     }
 
     fn groups_of(parts: &[Part]) -> Vec<Range<usize>> {
-        groups(parts, |_| false).collect()
+        groups(parts, |_| false).map(|(group, _)| group).collect()
     }
 
     #[test]
     fn parts_are_neighbours_if_they_are_small_and_near_and_together_not_too_long() {
         let near = [part(8, 1), part(10, 1), part(11, 200), part(211 + 128, 1)];
         assert_eq!(groups_of(&near), Vec::from_iter(std::iter::once(0..4)));
-        assert_eq!(span(&near), 8 * PAGE..340 * PAGE);
+        let addresses = groups(&near, |_| false).find_map(|(_, all)| Some(all?.addresses));
+        assert_eq!(addresses, Some(8 * PAGE..340 * PAGE));
         assert_eq!(groups_of(&[part(8, 1), part(9 + 129, 1)]), [0..1, 1..2], "a large hole");
         assert_eq!(groups_of(&[part(8, 1), part(8, 1)]), [0..1, 1..2], "not one behind the other");
         let long = [part(0, 1), part(1, 511), part(512, 511), part(1023, 1), part(1024, 1)];
@@ -103,6 +113,7 @@ mod tests {
         common.extent.pages = Pages::Common(Default::default());
         assert_eq!(groups_of(&[part(0, 1), common]), [0..1, 1..2]);
         let three = [part(0, 1), part(1, 1), part(2, 1)];
-        assert_eq!(groups(&three, |index| index == 1).collect::<Vec<_>>(), [0..1, 1..2, 2..3]);
+        let known = groups(&three, |index| index == 1).map(|(group, _)| group);
+        assert_eq!(known.collect::<Vec<_>>(), [0..1, 1..2, 2..3]);
     }
 }

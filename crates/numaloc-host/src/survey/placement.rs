@@ -138,11 +138,11 @@ impl Placing<'_> {
     }
 
     fn is_away(&self, extent: &Extent) -> bool {
-        let Claim { home, portions, in_tiers, .. } = self.claims.on_extent(extent);
-        // Where memory is placed by amounts, any page may have to go.
-        let home = if portions.is_some() { NodeSet::new() } else { home };
+        let claim = self.claims.on_extent(extent);
+        let Claim { home, portions, in_tiers, .. } = &*claim;
         extent.residency.nodes.iter().any(|(&node, resident)| {
-            !home.contains(node)
+            // Where memory is placed by amounts, any page may have to go.
+            (portions.is_some() || !home.contains(node))
                 && (self.sources.contains(node) || in_tiers.contains_key(&node))
                 && (resident.owned_bytes > 0 || self.options.include_shared)
         })

@@ -7,10 +7,11 @@ use crate::{
         pagemap::{Entries, Entry},
     },
     survey::{
+        by_stripe::ByStripe,
         crew::Cut,
         extents::Part,
         folios::{FolioPart, Folios},
-        neighbours,
+        neighbours::{self, Neighbours},
         outsiders::RuledOut,
         reserved::Reserved,
         scan::{Ownership, PageRun, Scanned, Scanner},
@@ -18,8 +19,7 @@ use crate::{
     },
 };
 use numaloc_core::{
-    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, PAGE, Pages,
-    Residency,
+    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, Origin, PAGE, Pages, Residency,
     grains::{Raster, grain_bytes},
     number,
     phase::Phases,
@@ -38,9 +38,6 @@ const PIECE: u64 = 128 << 20;
 const PIECES: u64 = 1024;
 /// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
 const MAPPINGS: u64 = 256;
-
-/// Nodes of pages, by the one node that they belong on; `None`: pages that belong on any home node.
-pub(crate) type ByStripe = BTreeMap<Option<NodeId>, Residency>;
 
 /// Sees pages and their folios, for one thread.
 #[derive(Debug)]
@@ -71,7 +68,7 @@ enum ScanPiece {
     /// A range of the extent with this index, in bytes from its start.
     Range(usize, Range<u64>),
     /// The whole of the extents with these indexes, whose page maps are read in one go.
-    Neighbours(Range<usize>),
+    Neighbours(Range<usize>, Neighbours),
 }
 
 /// Cuts extents into pieces, except those that `is_known`. Ranges end at multiples of the huge page size in the first mapping.
@@ -80,10 +77,11 @@ fn pieces(
     is_known: impl Fn(usize) -> bool + Clone,
 ) -> impl Iterator<Item = ScanPiece> {
     let groups = neighbours::groups(parts, is_known.clone());
-    let looked_at = groups.filter(move |group| !is_known(group.start));
-    looked_at.flat_map(|group| {
+    let looked_at = groups.filter(move |(group, _)| !is_known(group.start));
+    looked_at.flat_map(|(group, neighbours)| {
         let index = group.start;
-        let together = (group.len() > 1).then_some(ScanPiece::Neighbours(group));
+        let neighbours = neighbours.filter(|_| group.len() > 1);
+        let together = neighbours.map(|neighbours| ScanPiece::Neighbours(group, neighbours));
         let alone = together.is_none().then(|| ranges(&parts[index]));
         let alone = alone.into_iter().flatten().map(move |range| ScanPiece::Range(index, range));
         together.into_iter().chain(alone)
@@ -126,7 +124,7 @@ pub(crate) fn find(
         .zip(&mut all)
         .map(|(part, found)| {
             let residency = reserved.of(&part.extent, claims);
-            found.own.extend(residency.into_iter().map(|residency| (None, residency)));
+            found.own = residency.map(ByStripe::undivided).unwrap_or_default();
             !found.own.is_empty()
         })
         .collect();
@@ -160,11 +158,9 @@ pub(crate) fn find(
                     let less = |unseen: u64| Some(unseen.saturating_sub(seen));
                     unseen.map(|unseen| unseen.fetch_update(Relaxed, Relaxed, less));
                 }
-                ScanPiece::Neighbours(group) => {
-                    let some = &parts[group.clone()];
-                    let space = &spaces[some[0].extent.mappings[0].process];
-                    looker.scanner.read_ahead(space, neighbours::span(some))?;
-                    for (index, part) in group.zip(some) {
+                ScanPiece::Neighbours(group, Neighbours { process, addresses }) => {
+                    looker.scanner.read_ahead(&spaces[process], addresses)?;
+                    for (index, part) in group.clone().zip(&parts[group]) {
                         let mut pages = ExtentPages::default();
                         let all = 0..part.extent.bytes;
                         pages.add_range(looker, spaces, claims, part, all)?;
@@ -206,7 +202,7 @@ pub(crate) fn of_cuts(
     let claim = claims.on(mappings, pages, rule);
     let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
     let place = TallyPlace { extent, origin, include_shared: *include_shared };
-    let mut found = ByStripe::new();
+    let mut found = ByStripe::default();
     folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
         let mappings = all;
@@ -225,10 +221,7 @@ pub(crate) fn of_cuts(
             }
         })?;
     }
-    let node = extent.stripe.as_ref().map(|stripe| stripe.node);
-    let mut sorted = Residency::default();
-    found.remove(&node).into_iter().for_each(|found| join(&mut sorted, found));
-    Ok(sorted)
+    Ok(found.take(extent.stripe.as_ref().map(|stripe| stripe.node)))
 }
 
 impl ExtentPages {
@@ -295,29 +288,11 @@ impl ExtentPages {
 
     fn join(&mut self, other: Self) {
         self.phases.join(&other.phases);
-        join_stripes(&mut self.own, other.own);
+        self.own.join(other.own);
         for (claims, found) in other.common {
-            join_stripes(self.common.entry(claims).or_default(), found);
+            self.common.entry(claims).or_default().join(found);
         }
         self.several.join(other.several);
-    }
-}
-
-fn join_stripes(sum: &mut ByStripe, other: ByStripe) {
-    for (node, residency) in other {
-        join(sum.entry(node).or_default(), residency);
-    }
-}
-
-fn join(sum: &mut Residency, other: Residency) {
-    sum.unplaced_bytes += other.unplaced_bytes;
-    sum.away.join(other.away);
-    sum.grains.join(other.grains);
-    for (node, NodeResidency { owned_bytes, shared_bytes, huge_bytes }) in other.nodes {
-        let tally = sum.nodes.entry(node).or_default();
-        tally.owned_bytes += owned_bytes;
-        tally.shared_bytes += shared_bytes;
-        tally.huge_bytes += huge_bytes;
     }
 }
 
@@ -345,7 +320,7 @@ impl TallyPlace<'_> {
         let Some(cycle) = &claim.cycle else {
             let is_portioned = claim.portions.is_some();
             let is_home = |node| tells_home && !is_portioned && claim.home.contains(node);
-            let residency = found.entry(None).or_default();
+            let residency = found.entry(None);
             tally(residency, run, start, is_home);
             let is_own = matches!(run.ownership, Ownership::Exclusive | Ownership::Family);
             if is_portioned && (is_own || self.include_shared) {
@@ -365,7 +340,7 @@ impl TallyPlace<'_> {
             let huge = part.folio_bytes >= HUGE;
             let run = PageRun { offset, bytes, huge, entries: Entries::default(), ..*run };
             let is_home = |on| tells_home && on == node;
-            tally(found.entry(Some(node)).or_default(), &run, start, is_home);
+            tally(found.entry(Some(node)), &run, start, is_home);
         });
     }
 }
@@ -436,7 +411,8 @@ mod tests {
     #[test]
     fn neighbours_are_one_piece() {
         let parts = [part(0, 4096), part(8192, 4096), part(HUGE, PIECE)];
-        let all = [ScanPiece::Neighbours(0..2), ScanPiece::Range(2, 0..PIECE)];
+        let neighbours = Neighbours { process: 0, addresses: 0..12288 };
+        let all = [ScanPiece::Neighbours(0..2, neighbours), ScanPiece::Range(2, 0..PIECE)];
         assert_eq!(pieces(&parts, |_| false).collect::<Vec<_>>(), all);
     }
 

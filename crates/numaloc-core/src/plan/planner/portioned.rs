@@ -20,7 +20,7 @@ use crate::{
     },
     result::account::Reason,
 };
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Pages in a range of an extent that go to other nodes, by the nodes that they are on.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Part {
 
 impl Planner<'_> {
     /// Places an extent by amounts, or keeps it until the others that are balanced with it are known.
-    pub(super) fn portioned(&mut self, extent: Extent, claim: Claim) {
+    pub(super) fn portioned(&mut self, extent: Extent, claim: Arc<Claim>) {
         let Some(portions) = &claim.portions else { return };
         // Pages that forked processes share until one of them writes have no place of their own: they stay, and are local.
         if let Pages::Common(_) = extent.pages {

@@ -16,11 +16,11 @@ use crate::{
     memory::extent::{Extent, Mapping},
     plan::tier_use::{TierUse, UseAmounts},
 };
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// An extent that is placed by use, with its claim.
 pub(super) struct Tiered {
-    claim: Claim,
+    claim: Arc<Claim>,
     extent: Extent,
 }
 
@@ -44,7 +44,7 @@ impl Chunk {
 
 impl Planner<'_> {
     /// Keeps an extent until all are known.
-    pub(super) fn tiered(&mut self, extent: Extent, claim: Claim) {
+    pub(super) fn tiered(&mut self, extent: Extent, claim: Arc<Claim>) {
         self.tiered.push(Tiered { claim, extent });
     }
 

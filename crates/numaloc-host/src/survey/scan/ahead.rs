@@ -36,11 +36,7 @@ impl Scanner {
     ///
     /// # Errors
     /// [`Error::Pages`] if the pages of an address space that exists cannot be read.
-    pub(crate) fn read_ahead(
-        &mut self,
-        space: &AddressSpace,
-        addresses: Range<u64>,
-    ) -> Result<(), Error> {
+    pub fn read_ahead(&mut self, space: &AddressSpace, addresses: Range<u64>) -> Result<(), Error> {
         self.forget();
         self.refresh();
         let pages = number::index((addresses.end - addresses.start) / PAGE);
@@ -54,7 +50,7 @@ impl Scanner {
     }
 
     /// Forgets what was read ahead.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.ahead.of = None;
     }
 

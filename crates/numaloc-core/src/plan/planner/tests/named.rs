@@ -11,7 +11,7 @@ fn rules(rules: &[&str]) -> Options {
 fn named(claims: &Claims, rule: Option<Rule>, start: u64, mib: &[(u32, u64)]) -> Vec<Extent> {
     let resident: Vec<_> = mib.iter().map(|&(node, mib)| (node, mib * MIB)).collect();
     let whole = Extent { rule, ..extent(start, &resident) };
-    let Some(cycle) = claims.on(&whole.mappings, &whole.pages, rule).cycle else {
+    let Some(cycle) = claims.on(&whole.mappings, &whole.pages, rule).cycle.clone() else {
         return vec![whole];
     };
     let (cycle, parts) = (std::sync::Arc::new(cycle), cycle_nodes(claims, &whole));
@@ -31,7 +31,7 @@ fn named(claims: &Claims, rule: Option<Rule>, start: u64, mib: &[(u32, u64)]) ->
 
 fn cycle_nodes(claims: &Claims, extent: &Extent) -> Vec<NodeId> {
     let claim = claims.on(&extent.mappings, &extent.pages, extent.rule);
-    claim.cycle.map(|cycle| cycle.nodes().iter().collect()).unwrap_or_default()
+    claim.cycle.iter().flat_map(|cycle| cycle.nodes().iter().collect::<Vec<_>>()).collect()
 }
 
 #[test]

@@ -16,8 +16,9 @@ fn interleaved(list: &str) -> Options {
 fn stripe(claims: &Claims, node: u32, mib: &[(u32, u64)]) -> Extent {
     let resident: Vec<_> = mib.iter().map(|&(node, mib)| (node, mib * MIB)).collect();
     let extent = extent(0, &resident);
-    let cycle = claims.on(&extent.mappings, &extent.pages, None).cycle.expect("a wide placement");
-    let stripe = Stripe { cycle: Arc::new(cycle), origin: Origin::default(), node: NodeId(node) };
+    let claim = claims.on(&extent.mappings, &extent.pages, None);
+    let cycle = Arc::new(claim.cycle.clone().expect("a wide placement"));
+    let stripe = Stripe { cycle, origin: Origin::default(), node: NodeId(node) };
     Extent { stripe: Some(stripe), ..extent }
 }
 
