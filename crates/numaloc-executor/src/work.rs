@@ -18,7 +18,7 @@ use crate::{
     work::{
         rest::Paced,
         searches::Searches,
-        windows::{Window, Windows},
+        windows::{WindowGroup, Windows},
     },
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
@@ -154,9 +154,11 @@ impl<'a> Work<'a> {
         self.plan.moves[row.first.move_index].mappers != Mappers::Counted
     }
 
-    /// The next window to visit.
-    pub fn next(&self) -> Option<Window> {
-        self.windows.lock().find(|window| !self.searches.is_over(window.move_index))
+    /// The next windows to visit.
+    pub fn next(&self) -> Option<WindowGroup> {
+        let mut windows = self.windows.lock();
+        let first = windows.find(|window| !self.searches.is_over(window.move_index))?;
+        Some(windows.with_neighbours(first))
     }
 
     /// For each of the plan's moves: whether a part of it was not visited. Takes all remaining windows, so none is visited after

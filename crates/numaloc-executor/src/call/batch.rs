@@ -20,7 +20,7 @@ use crate::{
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
 use numaloc_core::{Identity, MakeRoom, NodeId, Reason, number};
-use numaloc_host::Survey;
+use numaloc_host::{Neighbours, Survey};
 use std::{collections::VecDeque, ops::Range};
 
 /// Moves folios to their targets. Each part keeps what it knows to itself.
@@ -64,6 +64,11 @@ impl<'a> Mover<'a> {
             caller: Caller::new(work),
             pending: Pending::default(),
         }
+    }
+
+    /// Reads the page map of neighbouring mappings in one go, for the searches that follow. `None`: they read what they need.
+    pub fn read_ahead(&mut self, neighbours: Option<&Neighbours>) {
+        self.finder.read_ahead(neighbours);
     }
 
     /// Finds the pages of a part of the extent of move `move_index` that are remote, after this many failed visits.

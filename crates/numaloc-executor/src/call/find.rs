@@ -10,8 +10,8 @@ use crate::{
 };
 use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, PAGE, Pages};
 use numaloc_host::{
-    AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Ownership, PageRun, Precision,
-    RuledOut, Scanned, Scanner, Survey,
+    AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership, PageRun,
+    Precision, RuledOut, Scanned, Scanner, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -86,6 +86,18 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// Reads the page map of neighbouring mappings in one go, which the searches in them then use. `None`: they read it themselves.
+    pub fn read_ahead(&mut self, neighbours: Option<&Neighbours>) {
+        self.scanner.forget();
+        if let Some(Neighbours { process, addresses }) = neighbours {
+            let space = self.space(*process).clone();
+            if let Err(error) = self.scanner.read_ahead(&space, addresses.clone()) {
+                // Each search finds the same, and notes it.
+                tracing::debug!(%error, "reading ahead");
+            }
+        }
+    }
+
     /// Finds the remote pages of a part of an extent. `attempts` is how often they were visited before. Where
     /// strangers map some, looks whether these have come to the target meanwhile.
     pub fn find(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
@@ -98,6 +110,7 @@ impl<'a> Finder<'a> {
             let is_stopped = || self.work.stop().is_some();
             self.ruled_out = newcomers.ruled_out(crew, mappings, &range, &is_stopped);
             if self.ruled_out != RuledOut::default() {
+                self.scanner.forget();
                 found = self.find_now(index, range.clone(), attempts);
             }
         }
@@ -110,6 +123,7 @@ impl<'a> Finder<'a> {
                 break;
             }
             self.crew = Some(now);
+            self.scanner.forget();
             found = self.find_now(index, range.clone(), attempts);
         }
         found

@@ -7,7 +7,11 @@ use crate::{
         retry::Retry,
     },
     room::RoomMakers,
-    work::{Work, report::Report, windows::Window},
+    work::{
+        Work,
+        report::Report,
+        windows::{Window, WindowGroup},
+    },
 };
 use numaloc_host::Survey;
 
@@ -28,10 +32,13 @@ impl<'a> Worker<'a> {
     /// Settles all bytes that it found.
     pub fn run(mut self, continues: &mut dyn FnMut() -> bool) -> Report {
         while self.work.stop().is_none()
-            && let Some(window) = self.work.next()
+            && let Some(WindowGroup { windows, neighbours }) = self.work.next()
         {
-            let fill = window.fill;
-            self.visit(window);
+            let fill = windows[0].fill;
+            self.mover.read_ahead(neighbours.as_ref());
+            windows.into_iter().for_each(|window| self.visit(window));
+            // What was read ahead is as old as a call lasts from now on.
+            self.mover.read_ahead(None);
             self.mover.flush_from(fill);
             self.mover.rests.rest();
             if !continues() {

@@ -1,5 +1,9 @@
 //! Cuts a plan into windows and hands them out in order.
 
+mod groups;
+
+pub use groups::WindowGroup;
+
 use numaloc_core::{HUGE, Heat, Move, number};
 use std::{ops::Range, vec};
 
@@ -187,7 +191,12 @@ mod tests {
     use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages, Sightings};
     use proptest::{collection::vec, prelude::*};
 
-    fn planned_move(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
+    pub(super) fn planned_move(
+        start: u64,
+        bytes: u64,
+        remote_bytes: u64,
+        hugetlb_bytes: Option<u64>,
+    ) -> Move {
         let mappings = vec![Mapping { process: 0, start }];
         let remote = [(NodeId(1), remote_bytes)].into();
         let (kind, name) = (Kind::Anonymous, "".into());
