@@ -123,10 +123,15 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
         touch(&regions, args.cpu_node, |page| exists(page) && is_early(page))?;
     }
     set_thread_policy(None)?;
+    show(&regions)?;
+    Ok(regions)
+}
+
+/// Prints where the first region is, for [`Holder::start`].
+pub fn show(regions: &[Region]) -> Result<()> {
     let Range { start, end } = regions.first().context("at least one region")?.range();
     println!("{start:x} {end:x}");
-    io::stdout().flush()?;
-    Ok(regions)
+    Ok(io::stdout().flush()?)
 }
 
 /// Whether a page of a mixed region exists: every third is missing.

@@ -3,7 +3,7 @@
 use crate::{
     figure::{Figure, kernel},
     hold::{self, Holder},
-    movers::{AWAY, HOME},
+    movers::{AWAY, HOME, OURS, look},
     print,
     stall::busy::{PERCENTILES, Window},
 };
@@ -17,6 +17,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
     os::unix::fs::FileExt,
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -146,10 +147,7 @@ impl Looker {
                 }
             }
             Self::Numalocctl(command) => {
-                let mut command_line = Command::new("numalocctl");
-                command_line.args([command, "--standalone", "--pid"]).arg(holder.pid().to_string());
-                let status = command_line.stdout(Stdio::null()).status().context("numalocctl")?;
-                ensure!(status.success(), "{command_line:?}: {status}");
+                look(Path::new(OURS), command, holder.pid())?;
             }
             Self::Top => return top(&holder.pid().to_string(), time),
             Self::File(name) => {

@@ -12,6 +12,7 @@ mod half_way;
 mod hold;
 mod little;
 mod looked;
+mod many;
 mod measured;
 mod mixed;
 mod movers;
@@ -69,6 +70,9 @@ enum Bench {
     /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
     /// with two nodes.
     Little(little::Args),
+    /// Looks and moves near the limits of a process: very many mappings, threads, and much that is reserved; and whole commands for little
+    /// memory. Needs root; moves need two nodes.
+    Many(many::Args),
     /// Stalls of an application while its memory is surveyed but not moved. Needs root on a machine with two nodes.
     Looked(looked::Args),
     /// Time until the memory of a busy process is at home, for all tools that can bring it there. Needs root on a
@@ -123,6 +127,15 @@ enum Bench {
     /// Like `hold`, with one thread that writes to one of several parts of the memory.
     #[command(hide = true)]
     Roles(hold::Args),
+    /// Like `hold`, with each page in a mapping of its own.
+    #[command(hide = true)]
+    Divided(hold::Args),
+    /// Like `hold`, with many threads that sleep.
+    #[command(hide = true)]
+    Threads(hold::Args),
+    /// Like `hold`, with the memory spread over much that is reserved.
+    #[command(hide = true)]
+    Reserved(hold::Args),
     /// Like `hold`, with memory that is locked.
     #[command(hide = true)]
     Locked(hold::Args),
@@ -160,6 +173,7 @@ fn main() -> Result<()> {
         Bench::Pressure(args) => pressure::run(&args),
         Bench::Reread(args) => reread::run(&args),
         Bench::Little(args) => little::run(&args),
+        Bench::Many(args) => many::run(&args),
         Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),
         Bench::Spread(args) => spreading::run(&args),
@@ -181,6 +195,9 @@ fn main() -> Result<()> {
         Bench::Quarter(args) => watched::quarter(&args),
         Bench::Map(args) => stall::busy::map(&args),
         Bench::Roles(args) => tiers::roles(&args),
+        Bench::Divided(args) => many::process::divide(&args),
+        Bench::Threads(args) => many::process::sleep(&args),
+        Bench::Reserved(args) => many::process::reserve(&args),
         Bench::Locked(args) => tiers::locked(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),

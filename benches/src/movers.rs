@@ -5,7 +5,7 @@ mod cpuset;
 
 use crate::{
     hold::{Holder, Pages},
-    subject::BARE,
+    subject::{ANOTHER_BUILD, BARE},
 };
 use anyhow::{Context, Result, bail, ensure};
 use bare::Calls;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ pub const HOME: u32 = 0;
 pub const AWAY: u32 = 1;
 
 /// The program under measurement, looked up on PATH.
-const OURS: &str = "numalocctl";
+pub const OURS: &str = "numalocctl";
 
 /// The exit code of numalocctl when something has not moved. Whether that is so is read from numa_maps.
 const PARTLY: i32 = 6;
@@ -129,7 +129,7 @@ impl Mover {
     pub fn by(mut self, another: &Path) -> Self {
         if let How::Numalocctl { program, .. } = &mut self.how {
             *program = another.into();
-            self.name = format!("{} of another build", self.name);
+            self.name = format!("{}{ANOTHER_BUILD}", self.name);
         }
         self
     }
@@ -233,6 +233,18 @@ pub fn move_file(path: &Path, node: u32) -> Result<Turn> {
     run(command, false)
 }
 
+/// Runs a command of numalocctl that only looks at a process.
+///
+/// # Errors
+/// It fails.
+pub fn look(program: &Path, command: &str, pid: i32) -> Result<()> {
+    let mut command_line = Command::new(program);
+    command_line.args([command, "--standalone", "--pid"]).arg(pid.to_string());
+    let status = command_line.stdout(Stdio::null()).status().context("numalocctl")?;
+    ensure!(status.success(), "{command_line:?}: {status}");
+    Ok(())
+}
+
 /// Whether the installed numalocctl has profiles. Since it has them, it also chooses its CPUs itself.
 fn has_profiles() -> Result<bool> {
     static HELP: OnceLock<bool> = OnceLock::new();
@@ -264,7 +276,7 @@ fn run(mut command: Command, aside: bool) -> Result<Turn> {
 }
 
 /// User and system time of all child processes that have ended and were waited for.
-fn children() -> Result<Duration> {
+pub fn children() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let time = usage.user_time() + usage.system_time();
     Ok(Duration::from_micros(time.num_microseconds().try_into()?))

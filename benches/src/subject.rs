@@ -8,6 +8,12 @@ pub const BARE: &str = "bare calls";
 pub const LEAST: &str = "bare pass, bare move";
 /// A subject of `little`: the command under measurement.
 pub const OURS: &str = "numalocctl fast";
+/// Behind the name of a subject of ours, for another build.
+pub const ANOTHER_BUILD: &str = " of another build";
+/// A subject of `many`: the least that has to be read for a look. The looks are compared with it, and moves with [`LEAST`].
+pub const LEAST_LOOK: &str = "bare reads";
+/// A subject of `many`: what programs do between start and output, in this process, for two nodes that do not exist.
+pub const PLANNED_HERE: &str = "a plan, half away";
 /// A subject of `reader`: a move to a node with room.
 pub const TO_EMPTY: &str = "balanced, to an empty node";
 /// A subject of `reader`: the same move to a node that is full of page cache.
@@ -56,6 +62,16 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("reread", _) => Some(DROPPED),
         ("pressure", _) => Some(WITH_PSI),
         ("little", _) => Some(LEAST),
+        ("many", "4 MiB") => match figure.subject.as_str() {
+            "numalocctl locality" => Some("numalocctl locality of another build"),
+            "numalocctl plan" => Some("numalocctl plan of another build"),
+            "numalocctl migrate" => Some("numalocctl migrate of another build"),
+            OURS => Some("numalocctl fast of another build"),
+            _ => None,
+        },
+        ("many", _) if figure.subject.starts_with("numalocctl migrate") => Some(LEAST),
+        ("many", _) if figure.subject.starts_with(OURS) => Some(LEAST),
+        ("many", _) => Some(LEAST_LOOK),
         ("spread", _) if figure.metric == "99% in place" => Some(DAMOS_DESTS),
         ("spread", _) => Some(ITSELF),
         ("tiers", _) if figure.metric == "moved" && figure.case.ends_with("is below") => {

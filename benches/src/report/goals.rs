@@ -14,7 +14,7 @@ struct Goal {
     cases: &'static [&'static str],
     subject: &'static str,
     metric: &'static str,
-    /// The subject that it is compared with; `None` if the metric is a ratio already.
+    /// The subject that it is compared with; `None` if the bound is of the metric itself, most often because that is a ratio already.
     against: Option<&'static str>,
     bound: Bound,
 }
@@ -153,6 +153,21 @@ const GOALS: &[Goal] = &[
     TIERS_ACCOUNT,
     tiers_moved(subject::LEAST_MOVED, 1.3),
     tiers_moved(subject::BY_KERNEL, 0.5),
+    many(ANYWHERE, MAPPINGS, "numalocctl locality", Some(subject::LEAST_LOOK), 2.0),
+    many(&["6.1"], MAPPINGS, "numalocctl plan", None, 4000.0),
+    many(LATER, MAPPINGS, "numalocctl plan", None, 2000.0),
+    many(&["6.1"], MAPPINGS, "numalocctl migrate", None, 8000.0),
+    many(LATER, MAPPINGS, "numalocctl migrate", None, 3000.0),
+    many(ALL, THREADS, "numalocctl plan", Some(subject::LEAST_LOOK), 2.0),
+    many(&[NATIVE], THREADS, "numalocctl locality", Some(subject::LEAST_LOOK), 2.0),
+    many(
+        ANYWHERE,
+        LITTLE,
+        "numalocctl locality",
+        Some("numalocctl locality of another build"),
+        0.6,
+    ),
+    many(ALL, LITTLE, "numalocctl migrate", Some("numalocctl migrate of another build"), 0.6),
     scan(&["4 KiB pages"], 1.2),
     scan(&["THP"], 0.1),
     family(&["200 processes, 256 MiB shared"], 3.0),
@@ -227,6 +242,23 @@ const fn tiers_moved(against: &'static str, most: f64) -> Goal {
     let (cases, subject) = (&["256 MiB, until idle memory is below"], subject::OURS_TIERS);
     let (kernels, bench, metric, bound) = (LATER, "tiers", "moved", AtMost(most));
     Goal { kernels, bench, cases, subject, metric, against: Some(against), bound }
+}
+
+const ANYWHERE: &[&str] = &[NATIVE, "6.1", "6.12", "7.2"];
+const MAPPINGS: &[&str] = &["64768 mappings"];
+const THREADS: &[&str] = &["2000 threads"];
+const LITTLE: &[&str] = &["4 MiB"];
+
+/// Without `against` the bound is in milliseconds: what people wait for at most, in the emulated machine.
+const fn many(
+    kernels: &'static [&'static str],
+    cases: &'static [&'static str],
+    subject: &'static str,
+    against: Option<&'static str>,
+    most: f64,
+) -> Goal {
+    let (bench, metric, bound) = ("many", "wall", AtMost(most));
+    Goal { kernels, bench, cases, subject, metric, against, bound }
 }
 
 const fn scan(cases: &'static [&'static str], most: f64) -> Goal {
