@@ -20,12 +20,19 @@ use crate::{
 use numaloc_api::v1;
 
 pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
-    states(&table(&answer.jobs, view).render(view), view)
+    let has_why = !view.wide && answer.jobs.iter().any(|job| why(job).is_some());
+    states(&table(&answer.jobs, view, has_why).render(view), view)
+}
+
+/// Why a job waits, if it does.
+fn why(job: &v1::Job) -> Option<&str> {
+    let waits = matches!(job.state(), v1::JobState::Queued | v1::JobState::Suspended);
+    Some(&job.state_message[..]).filter(|message| waits && !message.is_empty())
 }
 
 /// A job as its change is reported, or the header of these lines.
 pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
-    states(&table(job, view).lines(view), view)
+    states(&table(job, view, false).lines(view), view)
 }
 
 /// Colours the states of jobs.
@@ -42,9 +49,13 @@ fn states(text: &str, view: View) -> String {
     })
 }
 
-fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
+/// A table of jobs; `has_why`: with a column for what jobs wait for, which wide ones have among their messages.
+fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View, has_why: bool) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("MOVED");
     table = table.words("CREATOR").numbers("AGE");
+    if has_why {
+        table = table.words("WHY");
+    }
     if view.wide {
         table = table.words("CREATED");
         table = table.words("STARTED").words("ENDED").words("SCHEDULE").words("QOS");
@@ -55,6 +66,7 @@ fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
         let target = bounded(target(spec.and_then(|spec| spec.target.as_ref())), view);
         let mut row = vec![job.name.clone(), state(job), target, moved(job), job.creator.clone()];
         row.push(age(job.create_time, view));
+        row.extend(has_why.then(|| dash(why(job).unwrap_or_default())));
         if view.wide {
             row.extend([job.create_time, job.start_time, job.end_time].map(short));
             let policy = spec.and_then(|spec| spec.policy.as_ref());
