@@ -9,11 +9,11 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A cluster with a pod that has this policy, and the agent, which has scheduled it.
-async fn begun(policy: &str) -> (Cluster, Fake, Agent) {
+/// A cluster with a pod that has this annotation, and the agent, which has scheduled it.
+pub async fn begun(key: &str, policy: &str) -> (Cluster, Fake, Agent) {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
     cluster.pod(pod(1));
-    cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, policy)]);
+    cluster.annotate("shop/web-1", &[(key, policy)]);
     let agent = Agent::start(&cluster, fake.clone());
     until(async || fake.names().1 == ids(1)).await;
     sleep(Duration::from_secs(1)).await;
@@ -21,7 +21,7 @@ async fn begun(policy: &str) -> (Cluster, Fake, Agent) {
 }
 
 /// The schedule of a container of the pod.
-fn schedule(fake: &Fake, name: &str) -> v1::Schedule {
+pub fn schedule(fake: &Fake, name: &str) -> v1::Schedule {
     let name = format!("schedules/agent-{}-{name}", samples::uid(1));
     fake.schedules().remove(&name).expect("it is there")
 }
@@ -50,7 +50,7 @@ async fn another_writes_nothing(cluster: &Cluster, fake: &Fake) {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_ends_is_reported_once_for_all_containers() {
-    let (cluster, fake, agent) = begun(BEST).await;
+    let (cluster, fake, agent) = begun(KOORDINATOR_KEY, BEST).await;
     let web = schedule(&fake, "web");
     fake.happens(end(&web, 1, 100, true, (99, 1)));
     sleep(Duration::from_secs(60)).await;
@@ -77,7 +77,7 @@ async fn a_policy_that_ends_is_reported_once_for_all_containers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_nobody_has_seen_is_reported_after_a_restart() {
-    let (cluster, fake, agent) = begun(BEST).await;
+    let (cluster, fake, agent) = begun(KOORDINATOR_KEY, BEST).await;
     drop(agent);
     both(&fake, 100, true, (100, 0));
     let agent = Agent::start(&cluster, fake.clone());
@@ -107,7 +107,7 @@ async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
             "Container proxy skipped: it has run, and numalocd no longer keeps the result",
         ),
     ] {
-        let (cluster, fake, agent) = begun(BEST).await;
+        let (cluster, fake, agent) = begun(KOORDINATOR_KEY, BEST).await;
         drop(agent);
         // The event of one of the two is still there.
         fake.happens(end(&schedule(&fake, "web"), 1, 100, true, (100, 0)));
@@ -129,7 +129,7 @@ async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_is_told_before_a_policy_that_has_changed_since_runs_again() {
-    let (cluster, fake, agent) = begun(BEST).await;
+    let (cluster, fake, agent) = begun(KOORDINATOR_KEY, BEST).await;
     drop(agent);
     both(&fake, 100, true, (100, 0));
     let other = r#"{"policy": "bestEffort", "targetLocalityRatio": 90}"#;
@@ -169,7 +169,7 @@ async fn a_container_that_gets_no_schedule_holds_up_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn each_further_run_of_a_policy_that_ends_is_reported() {
-    let (cluster, fake, _agent) = begun(BEST).await;
+    let (cluster, fake, _agent) = begun(KOORDINATOR_KEY, BEST).await;
     let ends = || {
         let events = cluster.events("shop/web-1");
         events.iter().filter(|event| event.starts_with("MemoryLocalityCompleted")).count()
@@ -188,7 +188,7 @@ async fn each_further_run_of_a_policy_that_ends_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn what_repeats_is_reported_when_it_is_news() {
     let policy = r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#;
-    let (cluster, fake, _agent) = begun(policy).await;
+    let (cluster, fake, _agent) = begun(KOORDINATOR_KEY, policy).await;
     let events = || cluster.events("shop/web-1").len();
     let ratio = || {
         status(&cluster).map(|status| status["lastResult"]["completedTimeLocalityRatio"].clone())
@@ -276,7 +276,7 @@ async fn a_pod_that_another_agent_writes_about_is_left_to_it() {
 async fn a_pod_passes_to_another_agent_while_it_runs_and_one_that_asks_for_nothing_is_no_conflict()
 {
     let (cluster, fake, _agent) =
-        begun(r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#).await;
+        begun(KOORDINATOR_KEY, r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#).await;
     both(&fake, 100, true, (100, 0));
     until(async || status(&cluster).is_some()).await;
     cluster.pod(pod(2));
@@ -305,7 +305,7 @@ async fn a_pod_passes_to_another_agent_while_it_runs_and_one_that_asks_for_nothi
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_or_away_gets_all_later_and_the_newest_status() {
     let policy = r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#;
-    let (cluster, fake, _agent) = begun(policy).await;
+    let (cluster, fake, _agent) = begun(KOORDINATOR_KEY, policy).await;
     cluster.be_busy(3);
     both(&fake, 100, true, (100, 0));
     until(async || status(&cluster).is_some()).await;
@@ -331,7 +331,7 @@ async fn a_server_that_is_busy_or_away_gets_all_later_and_the_newest_status() {
 
 #[tokio::test(start_paused = true)]
 async fn a_right_that_is_missing_for_a_moment_loses_nothing() {
-    let (cluster, fake, _agent) = begun(r#"{"policy": "bestEffort"}"#).await;
+    let (cluster, fake, _agent) = begun(KOORDINATOR_KEY, r#"{"policy": "bestEffort"}"#).await;
     cluster.forbid(4);
     both(&fake, 100, true, (100, 0));
     until(async || status(&cluster).is_some()).await;

@@ -1,6 +1,10 @@
 //! Ends of runs that wait for those of a pod's other containers, and ends by clocks that are set.
 
-use super::{Agent, Cluster, Fake, ids, samples, until};
+use super::{
+    Agent, Cluster, Fake,
+    reports::{begun, schedule},
+    samples, until,
+};
 use crate::labels::MARK;
 use numaloc_api::v1;
 use numaloc_policy::{KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, STATUS_KEY};
@@ -8,22 +12,6 @@ use samples::{end, pod};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
-
-/// A cluster with a pod that has this annotation, and the agent, which has scheduled it.
-async fn begun(key: &str, policy: &str) -> (Cluster, Fake, Agent) {
-    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
-    cluster.pod(pod(1));
-    cluster.annotate("shop/web-1", &[(key, policy)]);
-    let agent = Agent::start(&cluster, fake.clone());
-    until(async || fake.names().1 == ids(1)).await;
-    sleep(Duration::from_secs(1)).await;
-    (cluster, fake, agent)
-}
-
-fn schedule(fake: &Fake, name: &str) -> v1::Schedule {
-    let name = format!("schedules/agent-{}-{name}", samples::uid(1));
-    fake.schedules().remove(&name).expect("it is there")
-}
 
 fn events(cluster: &Cluster) -> Vec<String> {
     cluster.events("shop/web-1")
