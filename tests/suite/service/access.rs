@@ -32,7 +32,7 @@ fn others_get_what_they_are_granted_and_no_more() {
     let (_, gid) = ids();
 
     // A user outside of the group cannot connect.
-    assert_refused(&ctl(USER, &["status"]), 5, "permission denied");
+    assert_refused(&ctl(USER, &["status"]), 4, "no right to use numalocd");
     // A user in the group, without a grant, is refused.
     for arguments in [&["status"][..], &["jobs", "ls"], &["migrate", "--pid", &inner]] {
         assert_refused(&ctl(gid, arguments), 4, "needs the role");
