@@ -45,6 +45,10 @@ impl From<Code> for ExitCode {
     }
 }
 
+/// What a user may do who has no right to the daemon's socket.
+pub const JOIN_GROUP: &str =
+    "ask to become a member of the group that owns the socket (numaloc), and log in again";
+
 /// The reason why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -82,7 +86,8 @@ pub enum Failure {
     Unreachable { endpoint: String, reason: String, advice: String },
     /// The daemon's socket is there, and this user may not open it.
     #[error(
-        "no right to use numalocd at {endpoint}: ask to become a member of the group that owns the socket (numaloc), and log in again{}",
+        "no right to use numalocd at {endpoint}: {}{}",
+        JOIN_GROUP,
         if *is_optional { "; or work without the daemon: --standalone" } else { "" }
     )]
     SocketForbidden {

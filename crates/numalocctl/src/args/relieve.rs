@@ -61,15 +61,16 @@ pub struct BoundArgs {
 }
 
 impl BoundArgs {
-    fn bound(self) -> ReliefBound {
-        match (self.free, self.bandwidth) {
-            (_, Some(rate)) => {
-                ReliefBound::Traffic { above_bytes_per_second: rate, until_bytes_per_second: rate }
+    fn relief(self, node: NodeId) -> Relief {
+        match self.bandwidth {
+            Some(rate) => {
+                let bound = ReliefBound::Traffic {
+                    above_bytes_per_second: rate,
+                    until_bytes_per_second: rate,
+                };
+                Relief::within(node, bound)
             }
-            (free, None) => {
-                let bytes = free.unwrap_or_default();
-                ReliefBound::Free { below_bytes: bytes, until_bytes: bytes }
-            }
+            None => Relief::until(node, self.free.unwrap_or_default()),
         }
     }
 }
@@ -78,7 +79,7 @@ impl RelieveArgs {
     /// The migration of this target.
     pub fn migration(&self, target: TargetArgs) -> MigrateArgs {
         let options = OptionArgs {
-            relief: Some(Relief::within(NodeId(self.node), self.bound.bound())),
+            relief: Some(self.bound.relief(NodeId(self.node))),
             to: self.to.clone(),
             pace: self.pace,
             ..OptionArgs::default()

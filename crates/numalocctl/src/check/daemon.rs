@@ -1,7 +1,7 @@
 //! Whether the daemon can be used.
 
 use super::Findings;
-use crate::{doc::Check, fields::short};
+use crate::{doc::Check, exit::JOIN_GROUP, fields::short};
 use numaloc_api::v1;
 
 /// The result of asking the daemon.
@@ -56,7 +56,7 @@ pub fn daemon(found: &Findings) -> Check {
         DaemonState::Forbidden(endpoint) => Check::warning(
             NAME,
             format!("no right to use {endpoint}"),
-            "ask to become a member of the group that owns the socket (numaloc), and log in again; or work without it: --standalone",
+            &format!("{JOIN_GROUP}; or work without it: --standalone"),
         ),
         DaemonState::Refused(reason) => Check::warning(
             NAME,

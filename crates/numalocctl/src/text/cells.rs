@@ -1,7 +1,7 @@
 //! Single values as text, in tables and lists.
 
 use crate::{
-    fields,
+    fields::{self, amount},
     output::View,
     units::{self, size},
 };
@@ -48,6 +48,12 @@ pub fn time(time: Option<Timestamp>) -> String {
 /// The text; a dash if it is empty.
 pub fn dash(text: &str) -> String {
     if text.is_empty() { "-" } else { text }.to_owned()
+}
+
+/// `3.0 GiB on node 1, 4.0 GiB on node 2`, without nodes that have none.
+pub fn on_nodes(nodes: &[v1::NodeBytes]) -> String {
+    let on = |on: &v1::NodeBytes| format!("{} on node {}", size(on.bytes), on.node_id);
+    nodes.iter().filter(|on| amount(on.bytes) > 0).map(on).collect::<Vec<_>>().join(", ")
 }
 
 pub fn labels(labels: &BTreeMap<String, String>) -> String {

@@ -1,6 +1,7 @@
 //! Prints the placements of single mappings: a line for each.
 
-use crate::{clean::clean, fields::amount, units::size};
+use super::cells::on_nodes;
+use crate::{clean::clean, units::size};
 use numaloc_api::{v1, value::Policy};
 
 /// Selects the numbers in a line.
@@ -17,10 +18,7 @@ pub fn named(named: &[v1::NamedMemory], policy: Option<&v1::Policy>, stage: Stag
     let rules = Policy::from(policy.cloned().unwrap_or_default()).options.maps;
     let line = |(index, memory): (usize, &v1::NamedMemory)| {
         let rule = rules.get(index).map_or(memory.pattern.clone(), ToString::to_string);
-        let on = |on: &v1::NodeBytes| format!("{} on node {}", size(on.bytes), on.node_id);
-        let on: Vec<String> =
-            memory.nodes.iter().filter(|on| amount(on.bytes) > 0).map(on).collect();
-        let (moves, on) = (size(memory.move_bytes), on.join(", "));
+        let (moves, on) = (size(memory.move_bytes), on_nodes(&memory.nodes));
         let text = match (stage, on.is_empty()) {
             (Stage::Planned, true) => format!("map {rule}: no memory so far"),
             (Stage::Planned, false) => format!("map {rule}: {moves} to move; {on}"),

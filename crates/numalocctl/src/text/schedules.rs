@@ -1,7 +1,7 @@
 //! Prints the answers of `numalocctl schedules` as text.
 
 use super::{
-    cells::{age, bounded, dash, labels, short, time, until},
+    cells::{age, bounded, dash, labels, on_nodes, short, time, until},
     fields::fields,
     policy::spec_fields,
     table::Table,
@@ -111,9 +111,7 @@ fn relieved(schedule: &v1::Schedule) -> String {
     if schedule.relieved.is_empty() {
         return String::new();
     }
-    let on = |on: &v1::NodeBytes| format!("{} on node {}", size(on.bytes), on.node_id);
-    let nodes: Vec<_> = schedule.relieved.iter().map(on).collect();
-    format!("{}, since {}", nodes.join(", "), time(schedule.relieve_time))
+    format!("{}, since {}", on_nodes(&schedule.relieved), time(schedule.relieve_time))
 }
 
 /// What has moved in the hour of its budget.

@@ -1,6 +1,6 @@
 //! Bytes that the runs of a schedule may move in an hour. The hour begins with the end of the first run that has moved something.
 
-use super::dispatcher::Dispatcher;
+use super::{dispatcher::Dispatcher, working::moved_before};
 use crate::{refusal::Refusal, store::Write};
 use numaloc_api::value::{Job, Schedule, ScheduleState};
 use numaloc_core::amount::shown_size;
@@ -19,22 +19,18 @@ fn of_hour(known: &Schedule, now: SystemTime) -> Option<(u64, Duration)> {
     Some((known.hour_moved_bytes, HOUR.checked_sub(gone).filter(|left| !left.is_zero())?))
 }
 
-fn moved_bytes(job: &Job) -> u64 {
-    job.outcome.as_ref().map_or(0, |outcome| outcome.account().moved_bytes())
-}
-
 impl Dispatcher {
     /// What a job may still move, less what its own runs have moved or, if it has a schedule, that of this hour.
     pub(super) fn budget_left(&self, job: &Job) -> Option<u64> {
         let of_schedule = job.schedule.as_ref().and_then(|id| self.records.schedule(id));
         let of_hour = of_schedule.and_then(|known| of_hour(known, self.wall()));
-        let used = of_hour.map_or(0, |(bytes, _)| bytes).saturating_add(moved_bytes(job));
+        let used = of_hour.map_or(0, |(bytes, _)| bytes).saturating_add(moved_before(job));
         Some(job.spec.limits.hourly_budget_bytes?.saturating_sub(used))
     }
 
     /// A schedule after a job, with what has moved in this hour.
     pub(super) fn in_hour(&self, known: Schedule, job: &Job) -> Schedule {
-        let moved = moved_bytes(job);
+        let moved = moved_before(job);
         if moved == 0 || known.spec.migration.limits.hourly_budget_bytes.is_none() {
             return known;
         }

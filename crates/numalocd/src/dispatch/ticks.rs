@@ -110,17 +110,16 @@ impl Dispatcher {
                 let is_look = is_due && self.agenda.asker(number).is_none();
                 let node = found.relieved_node.filter(|_| is_look);
                 let step = node.and_then(|node| self.relief_step(&known, node));
-                let wait = self.wait_for_budget(&known).filter(|_| is_look);
-                match (step, node) {
-                    _ if wait.is_some() => {
-                        let done = self.await_hour(&known, wait.unwrap_or_default());
+                match (step, node, self.wait_for_budget(&known)) {
+                    (_, _, Some(wait)) if is_look => {
+                        let done = self.await_hour(&known, wait);
                         (self.last_run(&known), done)
                     }
-                    (Some(ReliefStep::Rest), Some(node)) => {
+                    (Some(ReliefStep::Rest), Some(node), _) => {
                         let done = self.rest(&known, node);
                         (self.last_run(&known), done)
                     }
-                    (Some(ReliefStep::Run(back @ Direction::Back { .. })), _) => {
+                    (Some(ReliefStep::Run(back @ Direction::Back { .. })), ..) => {
                         self.ran(&known, None, back, is_due)
                     }
                     _ => self.ran(&known, Some(found), Direction::Out, is_due),

@@ -71,6 +71,6 @@ impl Dispatcher {
 }
 
 /// Bytes that the ended runs of a job have moved.
-fn moved_before(job: &Job) -> u64 {
+pub(super) fn moved_before(job: &Job) -> u64 {
     job.outcome.as_ref().map_or(0, |outcome| outcome.account().moved_bytes())
 }
