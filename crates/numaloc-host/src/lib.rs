@@ -109,7 +109,7 @@ pub use nodes::{
 };
 pub use processes::{
     FoundProcesses, LeftOut, Resolved, Target,
-    by_name::{NamedProcess, named_processes, processes_named},
+    by_name::{NamedProcess, named_processes, names_like, processes_named},
     cgroup::numa_stat,
     containers::containers,
     cpu_use::CpuUse,

@@ -74,8 +74,8 @@ Examples:
   numalocctl locality --pid 4711                         where the memory of a process is
   numalocctl plan --unit redis-server                    what would move or stay, and why
   numalocctl advise                                      what is on the wrong node, and what would help
-  numalocctl explain redis-server                        why the daemon moves it, or not
   numalocctl advise --apply                              carry out the advice; advise --undo takes it back
+  numalocctl explain redis-server                        why the daemon moves it, or not
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle

@@ -98,9 +98,7 @@ fn command_line(words: &[OsString]) -> Result<(Cli, Vec<String>), Code> {
     let definition = leaked(Cli::definition());
     parse(definition, words).map_err(|error| {
         let error = error.format(definition);
-        let hidden =
-            |name: &str| definition.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
-        output::refuse(&error, hidden)
+        output::refuse(&error, definition, words)
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing here uses `println!`, because it panics when the reader has closed the pipe (`numalocctl plan ... | head`).
 
+mod refused;
 mod yaml;
 
 use crate::{
@@ -10,13 +11,12 @@ use crate::{
     exit::{Code, Failure},
     units::span,
 };
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use numaloc_core::Placement;
 use ratatui::crossterm::terminal;
+pub use refused::refuse;
 use serde::Serialize;
 use serde_json::Value;
 use std::{
-    error::Error,
     io::{IsTerminal, Write, stderr, stdout},
     time::{Duration, SystemTime},
 };
@@ -160,96 +160,4 @@ pub fn announced(placement: &Placement) -> Duration {
         complain(&format!("watching how the memory is used for {}", span(seconds)));
     }
     watching
-}
-
-/// Handles a command line that cannot be parsed, or that asks for help. `is_hidden` is true for commands that are never
-/// suggested.
-pub fn refuse(error: &clap::Error, is_hidden: impl Fn(&str) -> bool) -> Code {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            Code::Done
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            Code::Usage
-        }
-        _ => {
-            let words = value_refused(error).or_else(|| no_such_command(error, is_hidden));
-            let words = words.unwrap_or_else(|| one_line(&error.to_string()));
-            complain(&format!("{words} (see --help)"));
-            Code::Usage
-        }
-    }
-}
-
-/// The text that an error has for `kind`.
-fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
-    match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(texts) => Some(texts.join(", ")),
-        _ => None,
-    }
-}
-
-/// The error in the value of an option, and the expected form: `--timeout: invalid duration '5x': expected ...`.
-fn value_refused(error: &clap::Error) -> Option<String> {
-    let given = context(error, ContextKind::InvalidValue)?;
-    let expected = match error.kind() {
-        ErrorKind::ValueValidation => error.source()?.to_string(),
-        ErrorKind::InvalidValue => match context(error, ContextKind::ValidValue) {
-            Some(values) if !values.is_empty() => format!("expected one of {values}"),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let argument = context(error, ContextKind::InvalidArg)?;
-    let kind =
-        [("DURATION", "duration"), ("SIZE", "size"), ("RATE", "rate"), ("PERCENT", "percentage")];
-    let kind = kind.iter().find(|(name, _)| argument.contains(&format!("<{name}>")));
-    let kind = kind.map_or("value", |(_, kind)| kind);
-    let option = argument.split([' ', '[', '=']).next().filter(|name| name.starts_with('-'));
-    let option = option.map_or(String::new(), |name| format!("{name}: "));
-    Some(match expected.starts_with("expected ") {
-        true => format!("{option}invalid {kind} '{given}': {expected}"),
-        false => format!("{option}{expected}"),
-    })
-}
-
-/// A command that does not exist, and those of similar names.
-fn no_such_command(error: &clap::Error, is_hidden: impl Fn(&str) -> bool) -> Option<String> {
-    let given = context(error, ContextKind::InvalidSubcommand)?;
-    let similar = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::Strings(names)) => names.clone(),
-        Some(ContextValue::String(name)) => vec![name.clone()],
-        _ => Vec::new(),
-    };
-    let similar = similar.into_iter().filter(|name| !is_hidden(name));
-    let similar: Vec<String> = similar.map(|name| format!("'{name}'")).collect();
-    let hint = match similar.is_empty() {
-        true => String::new(),
-        false => format!(": did you mean {}?", similar.join(" or ")),
-    };
-    Some(format!("there is no command '{given}'{hint}"))
-}
-
-/// clap's paragraphs as one line, without the usage, which `--help` shows.
-fn one_line(text: &str) -> String {
-    let is_advice = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more");
-    let paragraphs = text.trim_end().split("\n\n").take_while(is_advice);
-    let lines = paragraphs.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = lines.collect::<Vec<_>>().join("; ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usage_errors_take_one_line() {
-        let text = "error: the following arguments were not provided:\n  <--pid <PID>>\n\n  tip: x\n\nUsage: a b\n\nFor more";
-        let line = "the following arguments were not provided: <--pid <PID>>; tip: x";
-        assert_eq!(one_line(text), line);
-    }
 }

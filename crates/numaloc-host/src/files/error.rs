@@ -15,9 +15,10 @@ pub enum Error {
     NoProcess { pid: i32 },
     /// No process has this name.
     #[error(
-        "no process is named {name}: see `ps -eo pid,comm` for names; a service is named with --unit, a container with --container"
+        "no process is named {name}: {}; a service is named with --unit, a container with --container",
+        did_you_mean(similar)
     )]
-    NoProcessNamed { name: String },
+    NoProcessNamed { name: String, similar: Vec<String> },
     /// The process that was meant has ended: another process has its pid now, or the machine has been rebooted since.
     #[error(
         "the process that had pid {pid} has ended, and another process may have this pid now: name the process again"
@@ -372,5 +373,13 @@ impl Error {
             | Self::Write { .. }
             | Self::Parse { .. } => ErrorKind::Failure,
         }
+    }
+}
+
+/// What to do about a name that no process has.
+fn did_you_mean(similar: &[String]) -> String {
+    match similar {
+        [] => "see `ps -eo pid,comm` for names".to_owned(),
+        names => format!("did you mean {}?", names.join(", ")),
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         process::{OpenProcess, PF_KTHREAD, own_pid},
     },
 };
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The kernel cuts the name of a thread to this number of bytes (include/linux/sched.h, `TASK_COMM_LEN` without its zero byte).
 const COMM_MAX: usize = 15;
@@ -19,6 +20,20 @@ pub fn processes_named(roots: &Roots, name: &str) -> Vec<i32> {
     let pids = numbered::<i32>(&roots.proc).into_keys();
     pids.filter(|&pid| Some(pid) != own_pid && has_name(roots, pid, name).unwrap_or(false))
         .collect()
+}
+
+/// Names of processes that have this one as a part, the most frequent first: what may have been meant.
+pub fn names_like(roots: &Roots, name: &str) -> Vec<String> {
+    const MOST: usize = 3;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for process in named_processes(roots) {
+        if !name.is_empty() && process.comm.contains(name) {
+            *counts.entry(process.comm).or_default() += 1;
+        }
+    }
+    let mut names: Vec<(String, usize)> = counts.into_iter().collect();
+    names.sort_by_key(|(_, count)| Reverse(*count));
+    names.into_iter().take(MOST).map(|(name, _)| name).collect()
 }
 
 /// A process, for lists to choose from.
@@ -101,6 +116,9 @@ mod tests {
             ("redis", Some("/system.slice/redis.service"))
         );
         assert!(found("redis-serve").is_empty() && found("").is_empty());
+        let like = |name| names_like(&fake.roots(), name);
+        assert_eq!(like("redis"), ["redis-server", "redis"], "the most frequent first");
+        assert!(like("nginx").is_empty() && like("").is_empty());
     }
 
     #[test]

@@ -20,6 +20,9 @@ use std::{
 /// Time that systemd has to answer; systemctl itself would wait for half a minute.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Most units that an error names.
+const SIMILAR: usize = 5;
+
 /// This directory is there if systemd is the service manager (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
@@ -63,11 +66,55 @@ fn look_up(
     let asked: BTreeSet<String> = names.iter().flatten().cloned().collect();
     let told =
         if asked.is_empty() { Ok(BTreeMap::new()) } else { ask(systemctl, &asked, patience) };
-    let control_group = |name: String| match &told {
-        Ok(told) => parse(&name, told.get(name.as_str()).map_or("", String::as_str)),
-        Err(failure) => Err(failure.of(name, booted)),
+    let control_group = |name: &String| match &told {
+        Ok(told) => parse(name, told.get(name.as_str()).map_or("", String::as_str)),
+        Err(failure) => Err(failure.of(name.clone(), booted)),
     };
-    names.into_iter().map(|name| control_group(name?)).collect()
+    let runs_not = |name: &&String| matches!(control_group(name), Err(Error::NoUnit { .. }));
+    let stems = asked.iter().filter(runs_not).filter_map(|name| name.strip_suffix(".service"));
+    let similar = if told.is_ok() { running(systemctl, stems, patience) } else { BTreeMap::new() };
+    let found = |name: String| control_group(&name).or_else(|error| instead(error, &similar));
+    names.into_iter().map(|name| found(name?)).collect()
+}
+
+/// The cgroups of running units whose names begin with one of these, by their names.
+fn running<'a>(
+    systemctl: &str,
+    stems: impl Iterator<Item = &'a str>,
+    patience: Duration,
+) -> BTreeMap<String, String> {
+    let patterns: Vec<String> = stems.map(|stem| format!("{stem}*.service")).collect();
+    if patterns.is_empty() {
+        return BTreeMap::new();
+    }
+    let options = ["show", "--no-pager", "--property=Id,ControlGroup", "--"];
+    let words = options.into_iter().chain(patterns.iter().map(String::as_str));
+    let told = run(systemctl, words, patience).unwrap_or_default();
+    let unit = |text: &str| {
+        let (id, path) = (property_in(text, "Id"), property_in(text, "ControlGroup"));
+        (!id.is_empty() && !path.is_empty()).then(|| (id.to_owned(), path.to_owned()))
+    };
+    told.split("\n\n").filter_map(unit).collect()
+}
+
+/// What a unit that does not run stands for: its only running instance, as Debian's postgresql.service does for
+/// postgresql@17-main.service. Else the error names running units with similar names.
+fn instead(error: Error, running: &BTreeMap<String, String>) -> Result<String, Error> {
+    let Error::NoUnit { unit, reason } = error else { return Err(error) };
+    let stem = unit.strip_suffix(".service").unwrap_or(&unit);
+    let is_instance =
+        |name: &str| name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('@'));
+    let mut instances = running.iter().filter(|(name, _)| is_instance(name));
+    if let (Some((_, path)), None) = (instances.next(), instances.next()) {
+        return Ok(path.clone());
+    }
+    let similar = running.keys().filter(|name| name.starts_with(stem)).take(SIMILAR);
+    let similar = similar.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let reason = match &similar[..] {
+        "" => reason,
+        names => format!("{reason}; what runs is {names}"),
+    };
+    Err(Error::NoUnit { unit, reason })
 }
 
 /// The name as systemd wants it; a name without a suffix means `.service`. Names that are not valid are refused here,
@@ -222,12 +269,15 @@ fn end_within(child: &Child, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Takes the cgroup from the `NAME=VALUE` lines of `systemctl show`.
+/// A value of the `NAME=VALUE` lines of `systemctl show`; empty if there is none.
+fn property_in<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut properties = text.lines().filter_map(|line| line.split_once('='));
+    properties.find(|(property, _)| *property == name).map_or("", |(_, value)| value)
+}
+
+/// The cgroup of a unit.
 fn parse(unit: &str, text: &str) -> Result<String, Error> {
-    let property = |name| {
-        let mut properties = text.lines().filter_map(|line| line.split_once('='));
-        properties.find(|(property, _)| *property == name).map_or("", |(_, value)| value)
-    };
+    let property = |name| property_in(text, name);
     let reason = match (property("LoadState"), property("ActiveState"), property("ControlGroup")) {
         ("not-found", ..) => "systemd does not know it".to_owned(),
         (_, state, "") => format!("it has no processes, its state is {state}"),
@@ -311,10 +361,32 @@ mod tests {
                 }
             }
         }
-        assert_eq!(std::fs::read_to_string(calls).expect("called"), "x\n");
+        // And once for what runs under a name like one that is not found.
+        assert_eq!(std::fs::read_to_string(calls).expect("called"), "x\nx\n");
         // Invalid names are refused without systemd.
         let none = look_up("/nonexistent/systemctl", &["a b"], PATIENCE, true);
         assert!(matches!(none[..], [Err(Error::NoUnit { .. })]), "{none:?}");
+    }
+
+    /// Debian's postgresql.service has no processes; its clusters are instances of postgresql@.service.
+    #[test]
+    fn a_unit_stands_for_its_only_instance_and_others_are_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let lines = r#"case "$*" in
+            *" --property=Id,ControlGroup "*)
+                printf 'Id=%s\nControlGroup=/system.slice/%s\n\n' postgresql@17-main.service 17 redis-server.service r valkey@1.service 1 valkey@2.service 2
+                printf 'Id=postgresql.service\nControlGroup=\n' ;;
+            *) shift 4; for u; do [ -z "$n" ] || echo; n=1; printf 'LoadState=loaded\nActiveState=active\nControlGroup=\n'; done ;;
+        esac"#;
+        let systemctl = script(directory.path(), lines);
+        let told = look_up(&systemctl, &["postgresql", "redis", "valkey", "nginx"], PATIENCE, true);
+        let told: Vec<String> =
+            told.into_iter().map(|told| told.unwrap_or_else(|error| error.to_string())).collect();
+        assert_eq!(told[0], "/system.slice/17");
+        assert!(told[1].contains("; what runs is redis-server.service"), "{}", told[1]);
+        let both = "; what runs is valkey@1.service, valkey@2.service";
+        assert!(told[2].contains(both), "{}", told[2]);
+        assert!(!told[3].contains("what runs"), "{}", told[3]);
     }
 
     #[test]

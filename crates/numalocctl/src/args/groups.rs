@@ -33,7 +33,7 @@ pub const FILES: [(&str, &str); 6] = [
     ("~/.config/numaloc/numalocctl.toml", "The same for a user; its values win."),
     (
         "/run/numaloc/numalocd.sock",
-        "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise, migrate, drain-node and relieve work without the daemon.",
+        "The daemon's socket, used if nothing names another. If it does not exist, top, web, topology, locality, plan, advise, migrate, drain-node, relieve, doctor, bench and dsa work without the daemon.",
     ),
     ("/run/numalocctl/advice", "Changes of advise --apply, for advise --undo."),
     (

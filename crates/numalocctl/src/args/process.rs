@@ -1,7 +1,7 @@
 //! Processes as people name them: by pids and by names.
 
 use crate::exit::Failure;
-use numaloc_host::{Error, Roots, processes_named};
+use numaloc_host::{Error, Roots, names_like, processes_named};
 
 /// Pids in one argument, with white space or commas between them, as pidof(1) and pgrep(1) print them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,8 @@ impl Processes {
                 Process::Name(name) => {
                     let found = processes_named(roots, name);
                     if found.is_empty() {
-                        return Err(Error::NoProcessNamed { name: name.clone() }.into());
+                        let similar = names_like(roots, name);
+                        return Err(Error::NoProcessNamed { name: name.clone(), similar }.into());
                     }
                     report(&format!("{name}: {}", listed(&found)));
                     all.extend(found);

@@ -22,8 +22,8 @@ pub struct TargetArgs {
     /// name, and all cgroups that match are meant (repeatable).
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
-    /// All processes of a systemd unit (repeatable).
-    #[arg(long, value_name = "NAME")]
+    /// All processes of a systemd unit; several with commas, or by repeating the option.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub unit: Vec<String>,
     /// A container of Docker, Podman, nerdctl, containerd or Kubernetes by name or id, or one that is registered with the daemon by
     /// its id (repeatable). With Kubernetes the name is CONTAINER or NAMESPACE/POD/CONTAINER.
