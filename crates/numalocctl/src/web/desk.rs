@@ -38,7 +38,10 @@ const MAPPINGS: usize = 200;
 const PROGRESS: Duration = Duration::from_millis(500);
 
 /// A change, and where its result goes.
-pub type Order = (Change, oneshot::Sender<Result<(), Refusal>>);
+pub type Order = (Change, oneshot::Sender<Result<Done, Refusal>>);
+
+/// What came of a change: the number of the plan that was begun, if it began one.
+pub type Done = Option<u64>;
 /// A view as JSON, with its number.
 pub type Published = (u64, Bytes);
 
@@ -137,7 +140,7 @@ impl Work {
         is_new
     }
 
-    fn take(&mut self, change: Change) -> Result<(), Refusal> {
+    fn take(&mut self, change: Change) -> Result<Done, Refusal> {
         let conflict = |message: &str| Err(Refusal::new(StatusCode::CONFLICT, message));
         let is_running = self.migration.as_ref().is_some_and(MigrationDoc::is_running);
         match change {
@@ -161,6 +164,7 @@ impl Work {
                 migration.reach(Stage::Planning);
                 self.migration = Some(migration);
                 self.mover = Some((MigrationThread::plan(self.desk.engine.clone(), &row), row));
+                return Ok(Some(plan));
             }
             Change::Migrate(plan, profile) => {
                 let asked = |doc: &MigrationDoc| doc.plan == plan && doc.stage == "asked";
@@ -184,7 +188,7 @@ impl Work {
             }
             Change::CancelJob(_) => return conflict("jobs are the daemon's"),
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Leaves the plan that is being made or waits for a confirmation. Its survey cannot be stopped.

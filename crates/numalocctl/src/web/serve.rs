@@ -16,6 +16,7 @@ use numaloc_http::{
     Answer, Bytes, Incoming, Limits, Place, Places, Request, StatusCode, accept, converse, whole,
 };
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::{
     io,
     pin::Pin,
@@ -237,8 +238,9 @@ impl Server {
         }
         let (result, done) = oneshot::channel();
         self.orders.send((change, result)).map_err(|_| ending())?;
-        done.await.map_err(|_| ending())??;
-        Ok(whole(StatusCode::OK, JSON, "null"))
+        // The page waits for the view of its own plan: another one's may come before.
+        let done = done.await.map_err(|_| ending())??.map(|plan| json!({ "plan": plan }));
+        Ok(whole(StatusCode::OK, JSON, Value::from(done).to_string()))
     }
 }
 

@@ -243,10 +243,12 @@ fn changes_are_made_after_a_confirmation() {
         409,
         "nothing is planned"
     );
-    assert_eq!(web.post("plan", json!({"cgroup": "/redis"})).0, 200);
+    let (status, begun) = web.post("plan", json!({"cgroup": "/redis"}));
+    assert_eq!(status, 200, "{begun}");
     let view = web.shows("the plan", |view| view["migration"]["stage"] == "asked");
     assert!(view["migration"]["text"].as_str().unwrap().contains("600.0 MiB"), "{view}");
     let plan = view["migration"]["plan"].clone();
+    assert_eq!(begun["plan"], plan, "the page waits for this one: {begun}");
     assert_eq!(web.post("migrate", json!({"plan": plan})).0, 400);
     assert_eq!(web.post("migrate", json!({"plan": 77, "confirmed": true})).0, 409);
     assert!(fake.seen("CreateJob").is_empty() && fake.seen("CancelJob").is_empty());
