@@ -126,6 +126,8 @@ pub struct TopRowDoc {
     pub process_count: u64,
     /// The nodes of its CPUs.
     pub home_nodes: Vec<u32>,
+    /// Whether these are all nodes of more than one: its memory is local wherever it is.
+    pub is_unpinned: bool,
     /// Other nodes that are near to these.
     pub near_nodes: Vec<u32>,
     /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null
@@ -140,7 +142,7 @@ pub struct TopRowDoc {
     pub near_bytes: Option<u64>,
     /// On nodes of lower tiers: neither local nor remote.
     pub demoted_bytes: Option<u64>,
-    /// Local bytes in percent of local and remote ones.
+    /// Local bytes in percent of local and remote ones; null if it is unpinned.
     pub local_percent: Option<f64>,
     /// By node, as of the last look.
     pub by_node: Vec<NodeBytes>,
@@ -179,17 +181,20 @@ impl TopDoc {
     /// The document of a view that `source` has made.
     pub fn new(view: &v1::LiveView, source: TopSource) -> Self {
         let looked = span(view.used_time).saturating_sub(FIRST).as_secs_f64();
-        let workloads = view.groups.iter().map(|group| workload(group, view));
+        let nodes: Vec<TopNodeDoc> = view.nodes.iter().map(|each| one(each, &view.flows)).collect();
+        let pinned = |row: TopRowDoc| unless_unpinned(row, &nodes);
+        let workloads = view.groups.iter().map(|group| pinned(workload(group, view))).collect();
+        let processes = view.processes.iter().map(|each| pinned(process(each, view))).collect();
         Self {
             // To the millisecond.
             time: view
                 .read_time
                 .map(|time| Timestamp { nanos: time.nanos - time.nanos % 1_000_000, ..time }),
             source,
-            nodes: view.nodes.iter().map(|each| one(each, &view.flows)).collect(),
+            nodes,
             traffic: view.traffic.map(TrafficDoc::new),
-            workloads: workloads.collect(),
-            processes: view.processes.iter().map(|each| process(each, view)).collect(),
+            workloads,
+            processes,
             unseen_count: count(view.unseen_count),
             hidden_count: count(view.hidden_count),
             left_out_count: count(view.left_out_count),
@@ -257,6 +262,15 @@ fn place(row: &mut TopRowDoc, nodes: &[v1::NodeBytes], shares: Option<&v1::LiveS
     // Rounded down: 100 means all.
     let percent = |all: u64| (local as f64 * 10_000.0 / all as f64).floor() / 100.0;
     row.local_percent = Some(local + remote).filter(|&all| all > 0).map(percent);
+}
+
+/// Takes the share from a row that has one only because it may run everywhere.
+fn unless_unpinned(row: TopRowDoc, nodes: &[TopNodeDoc]) -> TopRowDoc {
+    let near = nodes.iter().filter(|node| node.total_bytes > 0 && !node.is_lower_tier);
+    let is_unpinned =
+        near.clone().count() > 1 && near.clone().all(|node| row.home_nodes.contains(&node.node));
+    let local_percent = row.local_percent.filter(|_| !is_unpinned);
+    TopRowDoc { is_unpinned, local_percent, ..row }
 }
 
 fn process(message: &v1::LiveProcess, view: &v1::LiveView) -> TopRowDoc {
@@ -355,6 +369,36 @@ mod tests {
         let unseen = v1::LiveProcess { pages: None, ..message };
         let row = process(&unseen, &v1::LiveView::default());
         assert_eq!((row.resident_bytes, row.local_bytes), (Some(8192), None), "the kernel's count");
+    }
+
+    /// Memory that is at home on every node is not well placed by that.
+    #[test]
+    fn what_may_run_everywhere_has_no_share() {
+        let node = |node_id: i32, total_bytes: i64, is_lower_tier: bool| v1::LiveNode {
+            node_id,
+            total_bytes,
+            is_lower_tier,
+            ..v1::LiveNode::default()
+        };
+        let share = |home: &[i32], nodes: &[v1::LiveNode]| {
+            let shares = Some(v1::LiveShares { local_bytes: 8192, ..v1::LiveShares::default() });
+            let pages =
+                v1::LivePages { nodes: vec![on(0, 8192)], shares, ..v1::LivePages::default() };
+            let home_node_ids = home.to_vec();
+            let process =
+                v1::LiveProcess { home_node_ids, pages: Some(pages), ..v1::LiveProcess::default() };
+            let view = v1::LiveView {
+                nodes: nodes.to_vec(),
+                processes: vec![process],
+                ..v1::LiveView::default()
+            };
+            let row = TopDoc::new(&view, TopSource::Daemon).processes.remove(0);
+            (row.is_unpinned, row.local_percent)
+        };
+        let two = [node(0, 1, false), node(1, 1, false), node(2, 1, true), node(3, 0, false)];
+        assert_eq!(share(&[0, 1], &two), (true, None), "slow and empty nodes do not count");
+        assert_eq!(share(&[0], &two), (false, Some(100.0)));
+        assert_eq!(share(&[0], &two[..1]), (false, Some(100.0)), "there is one node");
     }
 
     #[test]

@@ -133,6 +133,7 @@ mod tests {
             cgroup: Some("/a".into()),
             process_count: 1,
             home_nodes: vec![more as u32],
+            is_unpinned: more % 3 == 0,
             near_nodes: Vec::new(),
             resident_bytes: Some(more << 20),
             cache_bytes: Some(more << 20),

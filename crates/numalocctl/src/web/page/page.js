@@ -16,6 +16,7 @@ let opened = null;            // key of the row that is opened
 let advice = null;
 let pictures = new Map();     // by pid
 let shownPlan = 0;            // the migration whose dialog is open
+let begunPlan = 0;            // the last one that was confirmed
 let token = "";
 
 // Elements ------------------------------------------------------------------------------------------------------------------------
@@ -62,14 +63,14 @@ function meter(parts, all, words) {
 }
 
 /** What memory on a node is to a row. */
-const placeOf = (row, node) => (row.home_nodes.includes(node) ? "local" : (row.near_nodes || []).includes(node) ? "near" : view.top.nodes.some((each) => each.node === node && each.is_lower_tier) ? "demoted" : "remote");
+const placeOf = (row, node) => (row.home_nodes.includes(node) ? (row.is_unpinned ? "any" : "local") : (row.near_nodes || []).includes(node) ? "near" : view.top.nodes.some((each) => each.node === node && each.is_lower_tier) ? "demoted" : "remote");
 
 /** Where a row's memory is: home first, then near and other remote nodes, then lower tiers. */
 function where(row) {
-  const order = ["local", "near", "remote", "demoted"];
+  const order = ["local", "any", "near", "remote", "demoted"];
   const nodes = row.by_node.filter((node) => node.bytes > 0).map((node) => ({ ...node, place: placeOf(row, node.node) }));
   nodes.sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place) || a.node - b.node);
-  const words = nodes.map((node) => `node ${node.node}${node.place === "local" ? "" : ` (${node.place})`}: ${size(node.bytes)}`).join(", ");
+  const words = nodes.map((node) => `node ${node.node}${node.place === "local" || node.place === "any" ? "" : ` (${node.place})`}: ${size(node.bytes)}`).join(", ");
   return meter(nodes.map((node) => [node.place, node.bytes]), sum(nodes.map((node) => node.bytes)), words || "not read yet");
 }
 
@@ -158,7 +159,7 @@ function nameCell(row) {
   return [name + " ", el("span", { class: "quiet" }, more)];
 }
 
-const shareCell = (row) => (row.is_hidden ? "hidden" : percent(row.local_percent));
+const shareCell = (row) => (row.is_hidden ? "hidden" : row.is_unpinned ? "any node" : percent(row.local_percent));
 const rowColumns = [
   { id: "name", title: "Name", cell: nameCell, by: (row) => (row.comm || tail(row.cgroup || "")).toLowerCase() },
   { id: "processes", down: true, title: "Processes", number: true, cell: (row) => row.process_count, by: (row) => -row.process_count, only: "workloads" },
@@ -408,7 +409,7 @@ function rowFacts(row) {
     ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * 4096) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
-    const words = { local: "home", near: "near", remote: "remote", demoted: "demoted" };
+    const words = { local: "home", any: "home", near: "near", remote: "remote", demoted: "demoted" };
     parts.push(where(row), table(["Node", "", "Memory"], row.by_node.map((node) => [String(node.node), words[placeOf(row, node.node)], size(node.bytes)])));
   }
   const detail = view.detail;
@@ -491,22 +492,32 @@ async function plan(row) {
   if (view.migration && view.migration.stage === "running") return showMigration();
   const body = row.pid != null ? { pid: row.pid, start: row.start_time_ticks } : { cgroup: row.cgroup };
   dialog("Planning…", [el("p", {}, row.comm || row.cgroup)], [button("Close", dismiss)]);
-  if ((await tryTo("plan", body)) !== undefined) shownPlan = -1;
+  const begun = await tryTo("plan", body);
+  if (begun === undefined) return;
+  if (!$("dialog").open) return forget();
+  // Views of an earlier plan may still come.
+  shownPlan = begun.plan;
+  drawMigration();
 }
+
+/** Gives up a plan that nobody looks at. */
+const forget = () => tryTo("migration/cancel", { confirmed: true });
 
 // The dialog of the migration follows its stages. It is built again only when the stage changes, so that the focus stays.
 let dialogStage = "";
 function drawMigration() {
   const migration = view.migration;
-  if (shownPlan === -1 && migration) shownPlan = migration.plan;
   if (!migration || migration.plan !== shownPlan || !$("dialog").open) return;
   const stage = migration.plan + migration.stage;
   if (stage !== dialogStage) {
     dialogStage = stage;
     const title = { planning: "Planning", asked: "Migrate", running: "Migrating", ended: "Result" }[migration.stage] + ": " + migration.target;
-    const begin = () => tryTo("migrate", { plan: migration.plan, profile: $("dialog").querySelector("input:checked").value, confirmed: true });
+    const begin = () => {
+      begunPlan = migration.plan;
+      return tryTo("migrate", { plan: migration.plan, profile: $("dialog").querySelector("input:checked").value, confirmed: true });
+    };
     const profile = (each) => el("label", {}, el("input", { type: "radio", name: "profile", value: each.name, checked: each.name === "balanced" }), ` ${each.name}: about ${each.takes} `);
-    const end = () => { tryTo("migration/cancel", { confirmed: true }); if (view.migration && view.migration.stage !== "running") dismiss(); };
+    const end = () => { forget(); if (view.migration && view.migration.stage !== "running") dismiss(); };
     if (migration.stage === "planning") dialog(title, [el("p", { role: "status" }, "Looking where its memory is…")], [button("Cancel", end)]);
     if (migration.stage === "asked") dialog(title, [el("pre", { tabindex: 0 }, migration.text), el("fieldset", {}, el("legend", {}, "Profile"), ...migration.profiles.map(profile))], [button("Move it", begin, { class: "main", autofocus: true }), button("Do not move it", end)]);
     if (migration.stage === "running") dialog(title, [el("p", { role: "status" }), el("div")], [button("End it after the current batches", end), button("Leave it running", dismiss, { autofocus: true })]);
@@ -574,6 +585,8 @@ function drawSummary() {
   // Each byte is in one row: what is in the rows of cgroups below another one is taken out of its own.
   const bytes = sum(rows.map((row) => row.remote_bytes || 0));
   const more = [];
+  const unpinned = rows.filter((row) => row.is_unpinned && row.pid != null).length;
+  if (unpinned) more.push(`${unpinned} may run on any node`);
   if (view.top.unseen_count) more.push(`${view.top.unseen_count} not read yet`);
   if (view.top.hidden_count) more.push(`${view.top.hidden_count} that may not be read`);
   if (view.top.left_out_count) more.push(`${view.top.left_out_count} left out by the daemon`);
@@ -581,7 +594,7 @@ function drawSummary() {
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
     view.top.traffic ? el("span", { class: "quiet" }, `; memory traffic ${rate(view.top.traffic.local_bytes_per_second + view.top.traffic.remote_bytes_per_second)}, remote ${rate(view.top.traffic.remote_bytes_per_second)}`) : null,
     within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
-    el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote", rows.some((row) => row.demoted_bytes) ? [el("i", { class: "demoted" }), "demoted"] : null));
+    el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote", rows.some((row) => row.is_unpinned) ? [el("i", { class: "any" }), "may run on any node"] : null, rows.some((row) => row.demoted_bytes) ? [el("i", { class: "demoted" }), "demoted"] : null));
 }
 
 /** A migration whose dialog was left. */
@@ -667,7 +680,15 @@ $("list").addEventListener("scroll", () => { if (isTable() && frame) requestAnim
 window.addEventListener("resize", () => { if (view && isTable() && frame) drawRows(); });
 $("keys").addEventListener("click", () => { if (view) help(); });
 $("running").addEventListener("click", showMigration);
-$("dialog").addEventListener("close", () => { dialogStage = ""; shownPlan = 0; drawRunning(); if (isTable() && frame && opened == null) frame.table.focus(); });
+$("dialog").addEventListener("close", () => {
+  const migration = view && view.migration;
+  const waits = migration && migration.plan === shownPlan && migration.plan !== begunPlan && ["planning", "asked"].includes(migration.stage);
+  if (waits) forget();
+  dialogStage = "";
+  shownPlan = 0;
+  drawRunning();
+  if (isTable() && frame && opened == null) frame.table.focus();
+});
 
 if (report) {
   report.pictures.forEach((each) => pictures.set(each.pid, each));
