@@ -1,15 +1,17 @@
 //! The progress of a migration, on standard error.
 
 use crate::{args::ProgressArgs, clean::clean, units::size};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, Write, stderr};
-use std::time::{Duration, Instant};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::{
+    fmt,
+    io::{IsTerminal, Write, stderr},
+    time::{Duration, Instant},
+};
 
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-const TEMPLATE: &str =
-    "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{msg}";
+const TEMPLATE: &str = "[{bar:30}] {moved} of {total}, {rate}/s, {eta} left{msg}";
 
 /// The request of the options --progress and --no-progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ impl ProgressDisplay {
             return Self::Lines { total_bytes, start: now, last: now };
         }
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style.progress_chars("=> "));
+            bar.set_style(with_sizes(style).progress_chars("=> "));
         }
         Self::Bar(bar)
     }
@@ -97,6 +99,19 @@ impl ProgressDisplay {
     }
 }
 
+/// The sizes of [`TEMPLATE`], with as many digits as all other output has.
+fn with_sizes(style: ProgressStyle) -> ProgressStyle {
+    let key = |style: ProgressStyle, name: &'static str, bytes: fn(&ProgressState) -> u64| {
+        style.with_key(name, move |state: &ProgressState, to: &mut dyn fmt::Write| {
+            // It is written into a String.
+            let _ = to.write_str(&size(bytes(state)));
+        })
+    };
+    let style = key(style, "moved", ProgressState::pos);
+    let style = key(style, "total", |state| state.len().unwrap_or_default());
+    key(style, "rate", |state| state.per_sec() as u64)
+}
+
 /// The text `; throttled: node 0 is busy`.
 fn because(held_back: &str) -> String {
     match held_back {
@@ -116,10 +131,55 @@ fn line(settled_bytes: u64, total_bytes: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use indicatif::TermLike;
+    use parking_lot::Mutex;
+    use std::{io, sync::Arc};
+
+    /// Keeps what is written.
+    #[derive(Clone, Debug, Default)]
+    struct Written(Arc<Mutex<String>>);
+
+    impl TermLike for Written {
+        fn width(&self) -> u16 {
+            120
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
-    fn the_bar_has_a_template_that_parses() {
-        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    fn the_bar_has_sizes_as_all_other_output() {
+        let written = Written::default();
+        let target = ProgressDrawTarget::term_like(Box::new(written.clone()));
+        let bar = ProgressBar::with_draw_target(Some(256 << 20), target);
+        bar.set_style(with_sizes(ProgressStyle::with_template(TEMPLATE).expect("it parses")));
+        bar.set_position((64 << 20) + 1);
+        bar.tick();
+        let shown = written.0.lock().clone();
+        assert!(shown.contains("] 64.0 MiB of 256.0 MiB, "), "{shown}");
     }
 
     #[test]

@@ -61,7 +61,12 @@ pub fn migration(job: &v1::Job, view: View) -> String {
         }
         _ => {}
     }
-    let [movable, overall] = shares(job, &outcome);
+    let shares = shares(job, &outcome);
+    // Nothing has changed where there was nothing to move.
+    let [movable, overall] = match end {
+        End::NothingToMove => shares.map(|[before, after]| [before, after.or(before)]),
+        _ => shares,
+    };
     if end == End::Skipped || movable[0].is_none() {
         return text;
     }
