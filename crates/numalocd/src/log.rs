@@ -1,9 +1,7 @@
-//! Logging. If the service manager has connected stderr to the journal, each value becomes a field in the journal.
-//! Otherwise the log is lines on stderr.
+//! Logging, to the journal or as lines on stderr ([`Sink`]).
 
 mod levels;
 mod rate;
-mod sink;
 #[cfg(test)]
 mod tests;
 
@@ -11,9 +9,9 @@ pub use levels::{Levels, LevelsError};
 pub(crate) use rate::LineRate;
 #[cfg(test)]
 pub(crate) use rate::MINUTE;
-pub use sink::Sink;
 
 use numaloc_api::value::JobId;
+use numaloc_log::Sink;
 use std::io;
 use tracing::{Span, Subscriber, info_span};
 use tracing_subscriber::{
@@ -43,7 +41,7 @@ impl Logs {
 /// # Errors
 /// Logging has been started in this process already.
 pub fn start(levels: Levels) -> io::Result<Logs> {
-    let logs = match Sink::of_this_process() {
+    let logs = match Sink::of_this_process("numalocd", false) {
         Sink::Journal(journal) => {
             let (subscriber, logs) = filtered(journal, levels);
             subscriber.try_init().map(|()| logs)

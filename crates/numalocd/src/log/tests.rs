@@ -1,6 +1,6 @@
 use super::*;
 use parking_lot::Mutex;
-use std::{ffi::OsStr, fs::File, os::unix::fs::MetadataExt, sync::Arc};
+use std::sync::Arc;
 use tracing::{debug, debug_span, error, info, subscriber::with_default, trace, warn};
 
 /// The text that was logged.
@@ -108,18 +108,4 @@ fn what_is_no_level_is_refused() {
     assert_eq!("info".parse::<Levels>(), Ok(Levels::default()));
     let shown = "warn,numalocd=debug".parse::<Levels>().unwrap().to_string();
     assert_eq!(shown.parse(), "numalocd=debug,warn".parse::<Levels>());
-}
-
-#[test]
-fn the_journal_is_known_by_device_and_inode() {
-    let file = tempfile::tempfile().unwrap();
-    let (device, inode) = file.metadata().map(|file| (file.dev(), file.ino())).unwrap();
-    let is = |stream: String| sink::is_stream(&file, OsStr::new(&stream));
-    assert!(is(format!("{device}:{inode}")));
-    for other in [format!("{device}:{}", inode + 1), format!("{inode}"), String::new(), ":".into()]
-    {
-        assert!(!is(other.clone()), "{other}");
-    }
-    let null = File::open("/dev/null").unwrap();
-    assert!(!sink::is_stream(&null, OsStr::new(&format!("{device}:{inode}"))));
 }
