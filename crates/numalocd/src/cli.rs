@@ -14,7 +14,7 @@ pub use restore::restore_settings;
 pub use store::maintain;
 
 use crate::{
-    config::{DEFAULT_PATH, DropIns, FileError, Loaded},
+    config::{self, DEFAULT_PATH, DropIns, FileError, Loaded},
     log::Levels,
 };
 use clap::Parser;
@@ -46,7 +46,7 @@ Exit codes: 0 done, 1 failure, 2 usage.";
 #[command(name = "numalocd", version, after_help = EXAMPLES)]
 pub struct Args {
     /// Unix socket to listen on, instead of listen.socket in the configuration.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = config::path)]
     pub socket: Option<PathBuf>,
     /// Directory of the job store [default: $STATE_DIRECTORY, or /var/lib/numaloc].
     #[arg(long, value_name = "DIR")]

@@ -19,6 +19,7 @@ pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
 pub use load::{DropIns, Loaded};
 pub use numaloc_config::{FileError, Mistake};
 pub use reload::{has_found_accounts, reload};
+pub(crate) use value::path;
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;

@@ -107,14 +107,20 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let notifier = Notifier::from_env();
     let mut signals = signals::Signals::new().context("cannot take signals")?;
     let listeners = Listeners::open(&config.listen, Passed::from_env()?).await?;
-    let metrics_listener = match config.metrics {
+    let mut missing_sockets = listeners.missing().to_vec();
+    let metrics_listener = match config.metrics.map(|address| (address, TcpListener::bind(address))) {
         None => None,
-        Some(address) => Some(TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "metrics cannot be served at {address}: change metrics.listen if it is taken; numalocd.service has no network \
-                 without the drop-in numalocd-network.conf"
-            )
-        })?),
+        Some((address, bound)) => match bound.await {
+            Ok(listener) => Some(listener),
+            // Jobs and schedules do without it.
+            Err(error) => {
+                missing_sockets.push(format!(
+                    "metrics are not served at {address}: {error}; change metrics.listen if it is taken, and add the drop-in \
+                     numalocd-network.conf if numalocd.service has no network, then restart it"
+                ));
+                None
+            }
+        },
     };
     let addresses = listeners.to_string();
     let keys = listeners.keys();
@@ -132,7 +138,6 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     tell_what_is_hidden();
     let metrics = Metrics::default();
     metrics.missing_accounts(asked_for.missing_accounts.len());
-    let missing_sockets = listeners.missing().to_vec();
     metrics.missing_sockets(missing_sockets.len());
     let accounts = Accounts::new(in_force.clone());
     let state_dir = args.state_directory();

@@ -104,9 +104,7 @@ pub enum Refusal {
         message: String,
     },
     /// More was asked for than the grant of the caller allows.
-    #[error(
-        "the ceiling {ceiling} of your grant is {most}: ask for less, or for a higher one in the daemon's configuration"
-    )]
+    #[error("{}", above(ceiling, most))]
     Ceiling {
         /// Its key in the configuration.
         ceiling: &'static str,
@@ -155,4 +153,17 @@ pub enum Refusal {
     /// The host could not be read, or a bug.
     #[error("{message}")]
     Internal { message: String },
+}
+
+/// What exceeds a ceiling, and what to do.
+fn above(ceiling: &str, most: &str) -> String {
+    let allowed = match (ceiling, most) {
+        ("named_nodes", _) => {
+            "your grant does not allow nodes that the request names (to, from) or page cache of files (ceiling named_nodes)"
+                .to_owned()
+        }
+        (_, "no") => format!("your grant does not allow this (ceiling {ceiling})"),
+        _ => format!("your grant allows at most {most} (ceiling {ceiling})"),
+    };
+    format!("{allowed}: ask for less, or have the ceiling raised in the daemon's configuration")
 }

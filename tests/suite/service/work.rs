@@ -233,6 +233,20 @@ fn metrics_and_the_group_of_the_socket_are_as_configured() {
 }
 
 #[test]
+fn metrics_without_a_network_are_refused_at_a_reload_and_a_problem_after_a_start() {
+    let installed = Installed::with("");
+    installed.run();
+    installed.configure("[metrics]\nlisten = \"127.0.0.1:9464\"\n");
+    let reload = Command::new("systemctl").args(["reload", SERVICE]).output().expect("systemctl");
+    let log = installed.log();
+    assert!(!reload.status.success() && log.contains("numalocd-network.conf"), "{log}");
+    systemctl(&["restart", SERVICE]);
+    let problems = status(&installed.client()).problems;
+    let is = |problem: &String| problem.starts_with("metrics are not served at 127.0.0.1:9464: ");
+    assert!(problems.iter().any(is), "{problems:?}");
+}
+
+#[test]
 fn fewer_tasks_than_the_configuration_needs_are_a_problem_until_there_are_enough() {
     let installed = Installed::with("");
     installed.run();

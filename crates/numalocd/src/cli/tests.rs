@@ -32,6 +32,7 @@ fn usage_is_refused_with_2() {
         &["--nope"][..],
         &["--log-level", "loud"],
         &["--socket"],
+        &["--socket", "relative.sock"],
         &["word"],
         &["--restore"],
         &["--repair", "--compact"],

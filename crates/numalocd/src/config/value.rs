@@ -111,7 +111,8 @@ fn pem<'de, D: Deserializer<'de>>(from: D, kind: Pem) -> Result<PathBuf, D::Erro
     })
 }
 
-fn path(text: &str) -> Result<PathBuf, String> {
+/// An absolute path.
+pub fn path(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
     let has_parent = path.components().any(|part| part == Component::ParentDir);
     let is_valid = path.is_absolute() && !has_parent && !text.contains('\0');
