@@ -70,8 +70,8 @@ impl NodeMemory {
         if make_room != MakeRoom::Cache || supply != Supply::BASE {
             return 0;
         }
-        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve.free_bytes);
-        let all_bytes = (self.free_bytes + self.droppable_bytes()).saturating_sub(kept_bytes);
+        let all_bytes = self.free_bytes + self.droppable_bytes();
+        let all_bytes = all_bytes.saturating_sub(self.kept_bytes(reserve));
         all_bytes.saturating_sub(self.free_room(supply, reserve)) / PAGE * PAGE
     }
 
@@ -117,8 +117,18 @@ impl NodeMemory {
         if !supply.free_memory {
             return 0;
         }
-        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve.free_bytes);
+        let kept_bytes = self.kept_bytes(reserve);
         self.free_bytes.saturating_sub(kept_bytes) / supply.page_bytes * supply.page_bytes
+    }
+
+    /// Bytes that have to become free before there is any room in free memory.
+    pub fn below_reserve_bytes(&self, reserve: Reserve) -> u64 {
+        self.kept_bytes(reserve).saturating_sub(self.free_bytes)
+    }
+
+    /// Bytes that stay free. Below its high watermark, a node is reclaimed from.
+    fn kept_bytes(&self, reserve: Reserve) -> u64 {
+        self.high_watermark_bytes.saturating_add(reserve.free_bytes)
     }
 }
 

@@ -90,10 +90,16 @@ impl<'a> Mover<'a> {
         for rows in rows.chunk_by(|one, next| one.first.goes_with(&next.first)) {
             match self.next_target(rows[0].first) {
                 Some(key) => self.pending.add(key, rows),
-                None => rows.iter().for_each(|row| {
-                    self.ledger.left(row.first.account, Reason::NoMemory, row.bytes());
-                }),
+                None => rows.iter().for_each(|&row| self.without_room(row)),
             }
+        }
+    }
+
+    /// Leaves folios that have no further target. Under a placement by use they wait: other memory leaves the same nodes in this run.
+    fn without_room(&mut self, row: Row) {
+        match self.work.plan.options.placement.by_use() {
+            Some(_) => self.defer_row(row, Reason::NoMemory),
+            None => self.ledger.left(row.first.account, Reason::NoMemory, row.bytes()),
         }
     }
 

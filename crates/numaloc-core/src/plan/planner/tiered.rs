@@ -12,6 +12,7 @@ use crate::{
     machine::{
         ids::{NodeId, NodeSet},
         supply::Supply,
+        topology::NodeMemory,
     },
     memory::extent::{Extent, Mapping},
     plan::tier_use::{TierUse, UseAmounts},
@@ -95,7 +96,7 @@ impl Planner<'_> {
         let kept_bytes = self.keep(&tiers, &tier_use, &fast, up_bytes, &mut down);
         tier_use.kept_bytes = kept_bytes;
         // Room for what goes up comes first.
-        let lacking_bytes = up_bytes.saturating_sub(self.room_on(&fast));
+        let lacking_bytes = self.lacking(up_bytes, &fast);
         let (mut before, mut sum) = (0, 0);
         while sum < lacking_bytes && before < down.len() {
             sum += down[before].sum();
@@ -167,11 +168,19 @@ impl Planner<'_> {
         kept_bytes
     }
 
-    fn room_on(&self, nodes: &NodeSet) -> u64 {
-        let memory = nodes.iter().filter_map(|id| self.memory.get(&id));
-        let room = memory
-            .map(|memory| memory.room(Supply::BASE, self.plan.options.reserve(memory.total_bytes)));
-        room.sum()
+    /// Bytes that have to leave these nodes before they have room for `bytes`.
+    fn lacking(&self, bytes: u64, nodes: &NodeSet) -> u64 {
+        let memory = || nodes.iter().filter_map(|id| self.memory.get(&id));
+        let reserve = |memory: &NodeMemory| self.plan.options.reserve(memory.total_bytes);
+        let room = memory().map(|memory| memory.room(Supply::BASE, reserve(memory)));
+        match bytes.saturating_sub(room.sum()) {
+            0 => 0,
+            rest => {
+                rest + memory()
+                    .map(|memory| memory.below_reserve_bytes(reserve(memory)))
+                    .sum::<u64>()
+            }
+        }
     }
 
     /// Joins chunks that follow each other and leave the same nodes.

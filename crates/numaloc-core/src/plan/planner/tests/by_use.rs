@@ -102,6 +102,11 @@ fn room_for_what_goes_up_comes_first() {
     let plan = plan_on(&machine, vec![in_a_row(0, &[(0, 48), (2, 16)])], &options);
     assert_eq!(ways(&plan), [(0, 8, false), (48, 64, true), (8, 48, false)]);
     assert_eq!((plan.expected_bytes, plan.no_room_bytes), (64 * MIB, 0));
+    // A fast node with less than its reserve needs room for that, too.
+    let options = Options { reserve_bytes: Some(80 * MIB), ..by_use("slow=2", used()) };
+    let plan = plan_on(&machine, vec![in_a_row(0, &[(0, 48), (2, 16)])], &options);
+    assert_eq!(ways(&plan), [(0, 32, false), (48, 64, true), (32, 48, false)]);
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (64 * MIB, 0));
     // A slow node without room: down stops, and up continues.
     let full = NodeMemory { total_bytes: 1 << 30, free_bytes: 0, ..NodeMemory::default() };
     machine.set_memory(NodeId(2), full);
