@@ -1,6 +1,10 @@
-"""What the examples share: how to reach the daemon, and how to wait for a job."""
+"""What the examples share: how to reach the daemon, how to wait for a job, and how to read an error."""
+
+import sys
 
 import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 from numaloc.v1 import job_pb2, migration_service_pb2, migration_service_pb2_grpc
 
 # Seconds that one call may take.
@@ -10,6 +14,24 @@ TIMEOUT = 60
 def connect(endpoint):
     # A socket's path makes no valid :authority.
     return grpc.insecure_channel(endpoint, [("grpc.default_authority", "localhost")])
+
+
+def reason(error):
+    """Why a call was refused, for programs (docs/api.md, Errors): such as TARGET_NOT_FOUND. Empty: not by the daemon."""
+    status = rpc_status.from_call(error)
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details if status else ():
+        if detail.Unpack(info):
+            return info.reason
+    return ""
+
+
+def end(main, *arguments):
+    """Runs a program, and ends with its exit code."""
+    try:
+        sys.exit(main(*arguments))
+    except grpc.RpcError as error:
+        sys.exit(f"{reason(error) or error.code().name}: {error.details()}")
 
 
 def wait(channel, job):

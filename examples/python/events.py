@@ -8,7 +8,7 @@ events.
 
 import sys
 
-from daemon import connect
+from daemon import connect, end
 from numaloc.v1 import event_pb2, event_service_pb2
 from numaloc.v1.event_service_pb2_grpc import EventServiceStub
 
@@ -29,4 +29,4 @@ def main(endpoint, after="", count="0"):
 if __name__ == "__main__":
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    end(main, *sys.argv[1:])

@@ -6,7 +6,7 @@
 import sys
 import uuid
 
-from daemon import TIMEOUT, connect, has_failed, show, wait
+from daemon import TIMEOUT, connect, end, has_failed, show, wait
 from numaloc.v1 import migration_service_pb2 as service, policy_pb2, target_pb2
 from numaloc.v1.migration_service_pb2_grpc import MigrationServiceStub
 
@@ -29,4 +29,4 @@ def main(endpoint, pid):
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    end(main, sys.argv[1], int(sys.argv[2]))

@@ -5,7 +5,7 @@
 
 import sys
 
-from daemon import TIMEOUT, connect, has_failed, show, wait
+from daemon import TIMEOUT, connect, end, has_failed, show, wait
 from google.protobuf.duration_pb2 import Duration
 from numaloc.v1 import policy_pb2, schedule_pb2, schedule_service_pb2 as schedules
 from numaloc.v1 import target_pb2, workload_pb2, workload_service_pb2 as workloads
@@ -57,4 +57,4 @@ def main(endpoint, cgroup):
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    end(main, *sys.argv[1:])

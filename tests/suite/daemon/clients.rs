@@ -77,6 +77,12 @@ fn examples_work(example: impl Fn(&str) -> Command) {
     says("migrate", &[&scene.app.pid().to_string()]);
     scene.assert_on("anon", 0, 16 * MIB);
     scene.finish();
+    // A pid that no process has, and above all that the kernel gives.
+    let refused = example("migrate").arg(daemon.endpoint()).arg("999999999").output();
+    let refused = refused.expect("it starts");
+    let message = text(&refused.stderr);
+    assert!(!refused.status.success() && message.contains("TARGET_NOT_FOUND: "), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
     let cgroup = Cgroup::new("example");
     let scene = Scene::of(Layout::remote(&["anon:16M"]).within(cgroup.path()));
     let said = says("schedule", &["/numaloc-example"]);

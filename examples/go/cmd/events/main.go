@@ -34,7 +34,7 @@ func main() {
 		err = follow(context.Background(), os.Args[1], after, count)
 	}
 	if err != nil {
-		log.Fatal(err)
+		daemon.Fatal(err)
 	}
 }
 

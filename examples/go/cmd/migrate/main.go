@@ -23,7 +23,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if err := run(context.Background(), os.Args[1], int32(pid)); err != nil {
-		log.Fatal(err)
+		daemon.Fatal(err)
 	}
 }
 

@@ -25,7 +25,7 @@ func main() {
 		log.Fatal("usage: schedule ENDPOINT CGROUP")
 	}
 	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
-		log.Fatal(err)
+		daemon.Fatal(err)
 	}
 }
 

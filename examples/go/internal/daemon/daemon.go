@@ -1,4 +1,4 @@
-// Package daemon has what the examples share: how to reach numalocd, and how to wait for a job.
+// Package daemon has what the examples share: how to reach numalocd, how to wait for a job, and how to read an error.
 package daemon
 
 import (
@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	pb "numaloc.io/api/numaloc/v1"
 )
 
@@ -17,6 +20,24 @@ func Connect(endpoint string) (*grpc.ClientConn, error) {
 	// A socket's path makes no valid :authority.
 	return grpc.NewClient(endpoint, grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// Reason is why a call was refused, for programs (docs/api.md, Errors): such as TARGET_NOT_FOUND. Empty: not by the daemon.
+func Reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, is := detail.(*errdetails.ErrorInfo); is {
+			return info.Reason
+		}
+	}
+	return ""
+}
+
+// Fatal ends the program with an error and its reason.
+func Fatal(err error) {
+	if reason := Reason(err); reason != "" {
+		log.Fatalf("%s: %s", reason, status.Convert(err).Message())
+	}
+	log.Fatal(err)
 }
 
 // Wait follows a job to its end: the stream ends with it.
