@@ -55,7 +55,7 @@ in_the_emulated_machine() {
     echo "The first time its kernel and emulator are downloaded, about 100 MB; the scene then takes about a minute."
     exec "$root/tests/vm/run" --kernel "$kernel" --timeout 600 "${take[@]}" \
         --bin "$(server):redis-server" --bin "$numalocctl:numalocctl" --bin "$here/scene.sh:demo-scene" \
-        --env REDIS_SERVER=redis-server --env NUMALOCCTL=numalocctl --env STALL=1s -- bash /usr/local/bin/demo-scene
+        --env REDIS_SERVER=redis-server --env NUMALOCCTL=numalocctl -- bash /usr/local/bin/demo-scene
 }
 
 numalocctl=${NUMALOCCTL:-$(build)}

@@ -6,7 +6,6 @@ set -euo pipefail
 server=${REDIS_SERVER:-redis-server}
 ctl=${NUMALOCCTL:-numalocctl}
 keys=${KEYS:-110000} # in each half; with their values of 1 KiB about 130 MiB
-# STALL: the longest call, where copying is so slow that the profile's bound, made for hardware, means nothing.
 work=$(mktemp -d -t numaloc-demo.XXXXXX)
 socket=$work/redis.sock
 balancing=/proc/sys/kernel/numa_balancing
@@ -166,19 +165,19 @@ run locality "$redis"
 show_truth
 percent_before=$(local_percent)
 
-say "Bring it home while clients send requests, libraries that they map included."
+say "Bring it home while clients send requests. Libraries that they map, too, stay."
 asked=$(requests)
 begin=${EPOCHREALTIME/[.,]/}
 # 6: a part is left, for example pages that a client had in hand just then. They may be movable when it has ended.
 again=''
-run migrate "$redis" --include-shared ${STALL:+--max-stall "$STALL"} || { (($? == 6)) && again=1; } || fail "the memory cannot be moved"
+run migrate "$redis" || { (($? == 6)) && again=1; } || fail "the memory cannot be moved"
 milliseconds=$(((${EPOCHREALTIME/[.,]/} - begin) / 1000))
 answered=$(($(requests) - asked))
 
 if [[ $again ]]; then
     stop_load
     say "The rest, once the clients have ended."
-    run migrate "$redis" --include-shared ${STALL:+--max-stall "$STALL"}
+    run migrate "$redis"
 fi
 
 say "Where its memory is now."
@@ -197,8 +196,9 @@ echo "data:     $data_after, as before"
 [[ $failed == 0 ]] || fail "requests failed: $(cat "$work/failed")"
 [[ $data == "$data_after" ]] || fail "the data is not what it was"
 ((answered > 0)) || fail "no request was answered during the migration"
-at_least "$percent_after" 99 || fail "not home: $percent_after % local"
+# Shared libraries stay.
+at_least "$percent_after" 95 || fail "not home: $percent_after % local"
 at_least "$percent_before" 75 && fail "the scene is wrong: $percent_before % were local from the start"
 read -r on_home on_away < <(truth)
 ((on_away * 99 <= on_home)) || fail "numa_maps shows $on_away MiB on node $away"
-echo "All of it is home, and nothing was lost."
+echo "Its own memory is home, and nothing was lost."
