@@ -43,8 +43,8 @@ command -v go >/dev/null || packages+=(golang-go)
 # tests/proto and tests/dashboards: npm fetches buf, and the types of Grafana. An npm that does not come from Debian is fine, too.
 command -v npm >/dev/null || packages+=(npm)
 
-# tests/packages: what checks packages, and brings a hundred others along.
-[[ ${1:-} != --all ]] || packages+=(lintian rpm)
+# tests/packages: what checks packages; and a second measure of persistent memory. They bring more than a hundred others along.
+[[ ${1:-} != --all ]] || packages+=(lintian rpm fio)
 
 missing=()
 for package in "${packages[@]}"; do

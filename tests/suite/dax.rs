@@ -1,6 +1,7 @@
 //! Persistent memory: 384 MiB on node 0, which the kernel takes DRAM for (`memmap=`), and a DIMM of 256 MiB on node
 //! 1. The mappings of files there are the storage itself. Another DIMM, of 512 MiB, becomes a node of its own.
 
+mod fio;
 mod kmem;
 
 mod measured;
