@@ -26,10 +26,8 @@ pub fn choose(roots: &Roots, order: Order) -> Result<HeatSource, Error> {
         Order::Address => HeatSource::Address,
         Order::Damon => damon::check(roots).map(|()| HeatSource::Damon)?,
         Order::Referenced => HeatSource::Referenced,
-        // A run that watches for longer is not waited for.
-        Order::Probed if damon::check(roots).is_ok() && !damon::is_taken(roots) => {
-            HeatSource::Damon
-        }
+        // Runs that watch for longer are not waited for.
+        Order::Probed if damon::check(roots).is_ok() && damon::has_slot(roots) => HeatSource::Damon,
         Order::Probed => HeatSource::Address,
     })
 }

@@ -2,9 +2,11 @@
 //! watches the regions: it looks at one page of each at a time, at the Accessed bits of page tables. It changes no page
 //! and causes no fault.
 //!
-//! The interface has one set of kernel threads for the whole machine. If another program has set some up, this module
-//! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
+//! The interface has one set of kernel threads for the whole machine, which the runs of this program share ([`slots`]). If another
+//! program has set some up, this module leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
 //! no other user start (mm/damon/core.c, `damon_start`).
+
+mod slots;
 
 use super::{
     intervals::Intervals,
@@ -16,23 +18,26 @@ use crate::{
     journal,
 };
 use numaloc_core::{Sights, number::small};
+use slots::{Lock, SLOTS, Setup};
 use std::{
     fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
-
-/// The name of the journal. Only one run at a time may set up DAMON.
-const NAME: &str = "damon";
 
 /// Notes the pids of the processes that a run watches.
 type DamonJournal = journal::Journal<Vec<i32>>;
 
 /// The largest number of regions. With the shortest intervals they need 200,000 looks a second, which take a few percent of a CPU.
 const REGIONS_MAX: u64 = 2 * REGIONS;
-/// Time between two attempts to become the one that uses DAMON.
+/// Time between two attempts to get a kernel thread, or to write a file that the kernel keeps locked.
 const BETWEEN: Duration = Duration::from_millis(100);
+/// Longest wait for a file that the kernel keeps locked.
+const LOCKED_MOST: Duration = Duration::from_secs(60);
+/// Time before a result for which it is waited for in the kernel. Meanwhile, other runs can change nothing.
+const EXPECTED: Duration = Duration::from_millis(500);
 /// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;
 /// Longest wait until another run has finished with DAMON, beyond the time that this one watches.
@@ -49,20 +54,19 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Checks that DAMON exists, that this process may use it, and that no other program uses it. Another run of this program,
-/// or what such a run left behind, does not count as another program.
+/// Checks that DAMON exists, that this process may use it, and that no other program uses it. Other runs of this program,
+/// or what such runs left behind, do not count as another program.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;
-    if is_free(roots)? || journal::is_taken(roots, NAME) || is_leftover(roots)? {
-        Ok(())
-    } else {
-        Err(in_use())
+    match slots::setup(roots)? {
+        Setup::None | Setup::Ours => Ok(()),
+        Setup::Foreign => Err(in_use()),
     }
 }
 
-/// Whether another run of this program uses it now.
-pub fn is_taken(roots: &Roots) -> bool {
-    journal::is_taken(roots, NAME)
+/// Whether a run could begin to watch at once.
+pub fn has_slot(roots: &Roots) -> bool {
+    slots::has_free(roots)
 }
 
 fn in_use() -> Error {
@@ -95,16 +99,11 @@ fn check_usable(roots: &Roots) -> Result<(), Error> {
 }
 
 pub fn recover(roots: &Roots) -> Result<bool, Error> {
-    if !journal::is_noted(roots, NAME) {
+    if !slots::is_any_noted(roots) {
         return Ok(false);
     }
-    let Some(mut journal) = DamonJournal::take(roots, NAME)? else { return Ok(false) };
-    let left = is_leftover(roots)?;
-    if left {
-        take_down(roots)?;
-    }
-    journal.forget()?;
-    Ok(left)
+    // A run that has the lock takes it down itself.
+    Lock::take(roots)?.map_or(Ok(false), |lock| lock.clean())
 }
 
 /// Adds what DAMON sees to `seen`. Ends early if `stop` returns true.
@@ -115,10 +114,10 @@ pub fn sample(
     stop: &dyn Fn() -> bool,
     seen: &mut Sights,
 ) -> Result<(), Error> {
-    let Some(journal) = wait_for_journal(roots, intervals, stop)? else { return Ok(()) };
-    let session = DamonSession::begin(roots, journal, watched, intervals)?;
+    let Some(session) = begin(roots, watched, intervals, stop)? else { return Ok(()) };
     wait(intervals.warm_up, stop);
     for _ in 0..intervals.results {
+        wait(intervals.aggregate.saturating_sub(EXPECTED), stop);
         // DAMON's thread ends on its own when all watched processes have ended.
         if stop() || !session.snapshot(watched, seen)? {
             break;
@@ -127,96 +126,74 @@ pub fn sample(
     session.end()
 }
 
-fn wait_for_journal(
-    roots: &Roots,
+/// Waits for a kernel thread of DAMON; `None`: `stop` has returned true.
+fn begin<'a>(
+    roots: &'a Roots,
+    watched: &[WatchedMemory],
     intervals: Intervals,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<DamonJournal>, Error> {
-    let begin = Instant::now();
-    while !stop() {
-        if let Some(journal) = DamonJournal::take(roots, NAME)? {
-            return Ok(Some(journal));
-        }
-        if begin.elapsed() > PATIENCE + intervals.sum() {
-            return Err(no_damon("another run keeps it busy"));
+) -> Result<Option<DamonSession<'a>>, Error> {
+    let (begin, most) = (Instant::now(), PATIENCE + intervals.sum());
+    while !stop() && begin.elapsed() < most {
+        if let Some(lock) = Lock::wait(roots, most, stop)?
+            && let Some(session) = DamonSession::begin(&lock, roots, watched, intervals)?
+        {
+            return Ok(Some(session));
         }
         wait(BETWEEN, stop);
     }
-    Ok(None)
+    if stop() { Ok(None) } else { Err(no_damon(format!("{SLOTS} other runs use it"))) }
 }
 
-fn is_free(roots: &Roots) -> Result<bool, Error> {
-    Ok(read::text(&kdamonds(roots).join("nr_kdamonds"))?.trim() == "0")
-}
-
-/// Whether the present setup was left by a run of ours that was killed: it watches processes that the run had noted, and no others;
-/// or it names no process yet and is off, as the run had left it before it named one.
-fn is_leftover(roots: &Roots) -> Result<bool, Error> {
-    let Some(noted) = DamonJournal::peek(roots, NAME) else { return Ok(false) };
-    let all = kdamonds(roots);
-    if read::text(&all.join("nr_kdamonds"))?.trim() != "1" {
-        return Ok(false);
-    }
-    let targets = fs::read_dir(all.join("0/contexts/0/targets")).into_iter().flatten().flatten();
-    let pids = targets.filter_map(|target| {
-        let text = read::text(&target.path().join("pid_target")).ok()?;
-        text.trim().parse().ok()
-    });
-    // The pid is 0 until it is written.
-    let watched: Vec<i32> = pids.filter(|&pid| pid != 0).collect();
-    let is = |file: &str, value| {
-        fs::read_to_string(all.join(file)).is_ok_and(|text| text.trim() == value)
-    };
-    // Physical memory has no processes.
-    let is_begun = || is("0/state", "off") && !is("0/contexts/0/operations", "paddr");
-    Ok(watched.iter().all(|pid| noted.contains(pid)) && (!watched.is_empty() || is_begun()))
-}
-
-fn take_down(roots: &Roots) -> Result<(), Error> {
-    let all = kdamonds(roots);
-    // Refused if it is off already, which does not matter. If it stays on, the next write is refused.
-    let _ = write(&all.join("0/state"), "off");
-    write(&all.join("nr_kdamonds"), 0)
-}
-
+/// Writes a value. While a run waits for a result, the kernel refuses all changes (mm/damon/sysfs.c, `damon_sysfs_lock`).
 fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
-    let written = journal::may_write().and_then(|()| fs::write(path, value.to_string()));
-    written.map_err(|source| Error::Write { path: path.into(), source })
+    let (begin, value) = (Instant::now(), value.to_string());
+    loop {
+        match journal::may_write().and_then(|()| fs::write(path, &value)) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < LOCKED_MOST =>
+            {
+                thread::sleep(BETWEEN);
+            }
+            written => return written.map_err(|source| Error::Write { path: path.into(), source }),
+        }
+    }
 }
 
-/// DAMON as set up by this run. Dropping this value takes it down.
+/// A kernel thread of DAMON as set up by this run. Dropping this value takes it down.
 #[derive(Debug)]
 struct DamonSession<'a> {
     roots: &'a Roots,
+    slot: usize,
     journal: DamonJournal,
     intervals: Intervals,
     is_up: bool,
 }
 
 impl<'a> DamonSession<'a> {
+    /// `None`: other runs have all kernel threads.
     fn begin(
+        lock: &Lock<'_>,
         roots: &'a Roots,
-        journal: DamonJournal,
         watched: &[WatchedMemory],
         intervals: Intervals,
-    ) -> Result<Self, Error> {
+    ) -> Result<Option<Self>, Error> {
         check_usable(roots)?;
-        if is_leftover(roots)? {
-            take_down(roots)?;
+        lock.clean()?;
+        let pids = watched.iter().map(|watched| watched.pid).collect();
+        let Some((slot, journal)) = lock.assign(&pids)? else { return Ok(None) };
+        let mut session = Self { roots, slot, journal, intervals, is_up: true };
+        if let Err(error) = session.set_up(watched) {
+            // What cannot be taken down now stays noted.
+            let _ = session.take_down(lock);
+            session.is_up = false;
+            return Err(error);
         }
-        if !is_free(roots)? {
-            return Err(in_use());
-        }
-        let mut session = Self { roots, journal, intervals, is_up: true };
-        session.journal.note(&watched.iter().map(|watched| watched.pid).collect())?;
-        session.set_up(watched)?;
-        Ok(session)
+        Ok(Some(session))
     }
 
     fn set_up(&self, watched: &[WatchedMemory]) -> Result<(), Error> {
-        let all = kdamonds(self.roots);
-        write(&all.join("nr_kdamonds"), 1)?;
-        write(&all.join("0/contexts/nr_contexts"), 1)?;
+        write(&self.kdamond().join("contexts/nr_contexts"), 1)?;
         let context = self.context();
         // Fixed ranges of virtual addresses: only what is to be moved is watched.
         write(&context.join("operations"), "fvaddr")?;
@@ -252,12 +229,12 @@ impl<'a> DamonSession<'a> {
             // N: regions that do not match the target are left out.
             write(&filter.join("matching"), "N")?;
         }
-        write(&all.join("0/state"), "on")
+        write(&self.kdamond().join("state"), "on")
     }
 
     /// Adds one result to `seen`; `false` if DAMON no longer runs.
     fn snapshot(&self, watched: &[WatchedMemory], seen: &mut Sights) -> Result<bool, Error> {
-        let state = kdamonds(self.roots).join("0/state");
+        let state = self.kdamond().join("state");
         // This write waits for the end of the present aggregation.
         if let Err(error) = write(&state, "update_schemes_tried_regions") {
             return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(false) };
@@ -281,12 +258,23 @@ impl<'a> DamonSession<'a> {
 
     fn end(mut self) -> Result<(), Error> {
         self.is_up = false;
-        take_down(self.roots)?;
+        match Lock::wait(self.roots, LOCKED_MOST, &|| false)? {
+            Some(lock) => self.take_down(&lock),
+            None => Err(no_damon("another run keeps its setup locked")),
+        }
+    }
+
+    fn take_down(&mut self, lock: &Lock<'_>) -> Result<(), Error> {
+        lock.take_down(self.slot)?;
         self.journal.forget()
     }
 
+    fn kdamond(&self) -> PathBuf {
+        kdamonds(self.roots).join(self.slot.to_string())
+    }
+
     fn context(&self) -> PathBuf {
-        kdamonds(self.roots).join("0/contexts/0")
+        self.kdamond().join("contexts/0")
     }
 
     fn scheme(&self, index: usize) -> PathBuf {
@@ -297,8 +285,10 @@ impl<'a> DamonSession<'a> {
 impl Drop for DamonSession<'_> {
     fn drop(&mut self) {
         // If it cannot be taken down now, it stays noted, and the next run or start of the daemon takes it down.
-        if self.is_up && take_down(self.roots).is_ok() {
-            let _ = self.journal.forget();
+        if self.is_up
+            && let Ok(Some(lock)) = Lock::wait(self.roots, LOCKED_MOST, &|| false)
+        {
+            let _ = self.take_down(&lock);
         }
     }
 }

@@ -9,7 +9,7 @@ const ALL: &str = "sys/kernel/mm/damon/admin/kdamonds";
 
 /// The values that are written for one process with one region, in this order.
 const SET_UP: [(&str, &str); 20] = [
-    ("nr_kdamonds", "1"),
+    ("nr_kdamonds", "16"),
     ("0/contexts/nr_contexts", "1"),
     ("0/contexts/0/operations", "fvaddr"),
     ("0/contexts/0/monitoring_attrs/intervals/sample_us", "5000"),
@@ -37,7 +37,9 @@ fn host() -> Fake {
     for (path, _) in SET_UP {
         fake.write(&format!("{ALL}/{path}"), "0");
     }
-    fake.write(&format!("{ALL}/0/state"), "off");
+    for slot in 0..SLOTS {
+        fake.write(&format!("{ALL}/{slot}/state"), "off");
+    }
     fake.write("run/numaloc/other", "");
     let tried = format!("{ALL}/0/contexts/0/schemes/0/tried_regions");
     fake.write(&format!("{tried}/total_bytes"), "8192");
@@ -66,13 +68,23 @@ fn sampled(fake: &Fake) -> Result<Heat, Error> {
 }
 
 fn taken(fake: &Fake) -> DamonJournal {
-    DamonJournal::take(&fake.roots(), NAME).expect("a file").expect("it is free")
+    taken_slot(fake, 0)
+}
+
+fn taken_slot(fake: &Fake, slot: usize) -> DamonJournal {
+    DamonJournal::take(&fake.roots(), &slots::name(slot)).expect("a file").expect("it is free")
+}
+
+fn noted(fake: &Fake) -> bool {
+    slots::is_any_noted(&fake.roots())
 }
 
 fn assert_free(fake: &Fake) {
     assert_eq!(text(fake, "nr_kdamonds"), "0");
-    assert_eq!(DamonJournal::peek(&fake.roots(), NAME), None);
-    assert!(!journal::is_taken(&fake.roots(), NAME));
+    assert!(!noted(fake));
+    for slot in 0..SLOTS {
+        drop(taken_slot(fake, slot));
+    }
 }
 
 fn assert_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
@@ -156,17 +168,10 @@ fn what_a_killed_run_left_is_known_again() {
 fn a_run_that_is_killed_at_any_point_leaves_nothing() {
     let points = killed::leaves_nothing(
         host,
-        |fake| {
-            (
-                text(fake, "nr_kdamonds"),
-                text(fake, "0/state"),
-                journal::is_noted(&fake.roots(), NAME),
-            )
-        },
+        |fake| (text(fake, "nr_kdamonds"), text(fake, "0/state"), noted(fake)),
         |fake| {
             // Waits for nothing once it has been set up.
-            let asked = std::cell::Cell::new(0);
-            let stop = || asked.replace(asked.get() + 1) > 0;
+            let stop = || text(fake, "0/state") == "on";
             let mut seen = Sights::new(2);
             let _ = sample(&fake.roots(), &watched(), Intervals::BRIEF, &stop, &mut seen);
         },
@@ -176,27 +181,82 @@ fn a_run_that_is_killed_at_any_point_leaves_nothing() {
     assert_eq!(points, SET_UP.len() + 2 + 2 + 2);
 }
 
+/// Makes the files of one more slot.
+fn with_slot(fake: &Fake, slot: usize) {
+    for (path, _) in &SET_UP[1..] {
+        fake.write(&format!("{ALL}/{slot}{}", &path[1..]), "0");
+    }
+}
+
+/// As another run has set up a slot.
+fn other(fake: &Fake, slot: usize, pid: i32) -> DamonJournal {
+    let mut journal = taken_slot(fake, slot);
+    journal.note(&vec![pid]).expect("written");
+    fake.write(&format!("{ALL}/nr_kdamonds"), "2");
+    fake.write(&format!("{ALL}/{slot}/contexts/0/targets/0/pid_target"), &pid.to_string());
+    fake.write(&format!("{ALL}/{slot}/state"), "on");
+    journal
+}
+
 #[test]
-fn another_run_of_ours_is_waited_for() {
+fn runs_watch_at_the_same_time_and_the_last_one_takes_all_down() {
+    let fake = host();
+    with_slot(&fake, 1);
+    let roots = fake.roots();
+    let mut first = other(&fake, 0, 9);
+    check(&roots).expect("it is shared");
+    assert!(!recover(&roots).expect("it is not a leftover"));
+    let session = || begin(&roots, &watched(), Intervals::BRIEF, &|| false).expect("begins");
+    let second = session().expect("not stopped");
+    assert_eq!((second.slot, text(&fake, "1/state")), (1, "on".into()));
+    assert_eq!(text(&fake, "1/contexts/0/targets/0/pid_target"), "7");
+    assert_eq!(slots::setup(&roots).expect("looked"), Setup::Ours);
+    second.end().expect("taken down");
+    // The kernel removes what is in a slot without contexts.
+    fake.write(&format!("{ALL}/1/contexts/0/targets/0/pid_target"), "0");
+    // The first one is as it was.
+    assert_eq!(
+        (text(&fake, "1/state"), text(&fake, "1/contexts/nr_contexts")),
+        ("off".into(), "0".into())
+    );
+    assert_eq!((text(&fake, "nr_kdamonds"), text(&fake, "0/state")), ("2".into(), "on".into()));
+    let second = session().expect("not stopped");
+    fake.write(&format!("{ALL}/0/state"), "off");
+    first.forget().expect("written");
+    fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "0");
+    drop((first, second));
+    assert_free(&fake);
+}
+
+#[test]
+fn what_a_killed_run_left_goes_while_another_one_watches() {
+    let fake = host();
+    with_slot(&fake, 1);
+    drop(other(&fake, 0, 9));
+    let mut second = other(&fake, 1, 8);
+    assert!(recover(&fake.roots()).expect("taken down"));
+    assert_eq!(
+        (text(&fake, "0/state"), text(&fake, "0/contexts/nr_contexts")),
+        ("off".into(), "0".into())
+    );
+    assert_eq!((text(&fake, "nr_kdamonds"), text(&fake, "1/state")), ("2".into(), "on".into()));
+    assert_eq!(DamonJournal::peek(&fake.roots(), &slots::name(0)), None);
+    second.forget().expect("written");
+}
+
+#[test]
+fn a_kernel_thread_is_waited_for_while_other_runs_have_all() {
     let fake = host();
     let roots = fake.roots();
-    let mut other = taken(&fake);
-    other.note(&vec![9]).expect("written");
+    let mut first = other(&fake, 0, 9);
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
-    check(&roots).expect("it will be free");
-    assert!(!recover(&roots).expect("it is not a leftover"));
-    assert!(DamonJournal::take(&roots, NAME).expect("a file").is_none());
     let asked = std::cell::Cell::new(0);
-    let stop = || {
-        asked.set(asked.get() + 1);
-        asked.get() > 2
-    };
+    let stop = || asked.replace(asked.get() + 1) > 4;
     let mut seen = Sights::new(2);
     sample(&roots, &watched(), Intervals::BRIEF, &stop, &mut seen)
         .expect("stopped while it waited");
-    assert_eq!(text(&fake, "nr_kdamonds"), "1");
-    drop(other);
-    assert!(DamonJournal::take(&roots, NAME).expect("a file").is_some());
+    assert_eq!((text(&fake, "nr_kdamonds"), text(&fake, "0/state")), ("1".into(), "on".into()));
+    first.forget().expect("written");
 }
 
 #[test]
