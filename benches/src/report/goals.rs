@@ -159,6 +159,8 @@ const GOALS: &[Goal] = &[
     many(&["6.1"], MAPPINGS, "numalocctl migrate", None, 8000.0),
     many(LATER, MAPPINGS, "numalocctl migrate", None, 3000.0),
     many(ALL, THREADS, "numalocctl plan", Some(subject::LEAST_LOOK), 2.0),
+    many(&["6.1"], RESERVED, "numalocctl plan", None, 3000.0),
+    many(&[NATIVE], RESERVED, "numalocctl locality", None, 3000.0),
     many(&[NATIVE], THREADS, "numalocctl locality", Some(subject::LEAST_LOOK), 2.0),
     many(
         ANYWHERE,
@@ -247,6 +249,7 @@ const fn tiers_moved(against: &'static str, most: f64) -> Goal {
 const ANYWHERE: &[&str] = &[NATIVE, "6.1", "6.12", "7.2"];
 const MAPPINGS: &[&str] = &["64768 mappings"];
 const THREADS: &[&str] = &["2000 threads"];
+const RESERVED: &[&str] = &["16 TiB reserved, 64 MiB resident"];
 const LITTLE: &[&str] = &["4 MiB"];
 
 /// Without `against` the bound is in milliseconds: what people wait for at most, in the emulated machine.

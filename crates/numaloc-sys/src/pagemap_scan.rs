@@ -62,7 +62,7 @@ const PAGEMAP_SCAN: libc::c_ulong =
     (3 << 30) | ((size_of::<ScanArg>() as libc::c_ulong) << 16) | (0x66 << 8) | 16;
 
 /// Fills `regions` with the runs of pages in `start..end` that have all categories of `wanted`, and returns how many
-/// there are and the address where the walk ended (`end`, or earlier when `regions` was full).
+/// there are and the address where the walk ended (`end`, or earlier when `regions` was full, or had `most_pages` pages; 0: no bound).
 ///
 /// # Errors
 /// ENOTTY where the kernel does not have it; EINVAL for addresses that are not page-aligned; ESRCH for a dead mm.
@@ -71,6 +71,7 @@ pub fn pagemap_scan(
     start: u64,
     end: u64,
     wanted: Categories,
+    most_pages: u64,
     regions: &mut [PageRegion],
 ) -> io::Result<(usize, u64)> {
     let mut arg = ScanArg {
@@ -81,7 +82,7 @@ pub fn pagemap_scan(
         walk_end: 0,
         vec: regions.as_mut_ptr() as u64,
         vec_len: regions.len() as u64,
-        max_pages: 0,
+        max_pages: most_pages,
         category_inverted: 0,
         category_mask: wanted.0,
         category_anyof_mask: 0,

@@ -72,7 +72,16 @@ impl Pagemap {
         wanted: Categories,
         regions: &mut [PageRegion],
     ) -> io::Result<(usize, u64)> {
-        pagemap_scan(&self.file, start, end, wanted, regions)
+        pagemap_scan(&self.file, start, end, wanted, 0, regions)
+    }
+
+    /// The first address in `start..end` at which a page may be present; `end`: there is none. The kernel passes over page tables that do
+    /// not exist.
+    pub fn first_present(&self, start: u64, end: u64) -> io::Result<u64> {
+        let mut region = [PageRegion::default()];
+        let wanted = Categories::PRESENT;
+        let (found, walked) = pagemap_scan(&self.file, start, end, wanted, 1, &mut region)?;
+        Ok(if found > 0 { region[0].start.max(start) } else { walked.max(start) })
     }
 }
 

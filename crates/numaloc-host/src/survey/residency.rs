@@ -1,5 +1,7 @@
 //! Where the pages of extents are: scanned piece by piece, by several threads if wished.
 
+mod holes;
+
 use crate::{
     Error,
     files::{
@@ -18,6 +20,7 @@ use crate::{
         space::AddressSpace,
     },
 };
+use holes::Holes;
 use numaloc_core::{
     Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, Origin, PAGE, Pages, Residency,
     grains::{Raster, grain_bytes},
@@ -132,6 +135,7 @@ pub(crate) fn find(
     let unseen = |index: usize| reserved.resident_bytes(&parts[index].extent).map(AtomicU64::new);
     let unseen = (0..parts.len()).filter_map(|index| Some((index, unseen(index)?)));
     let unseen: BTreeMap<usize, AtomicU64> = unseen.collect();
+    let holes = Holes::of(parts);
     let threads = threads.min(full_pieces(parts));
     let todo = Mutex::new(pieces(parts, |index| known[index]));
     let next = || todo.lock().next();
@@ -150,11 +154,15 @@ pub(crate) fn find(
                     if unseen.is_some_and(|unseen| unseen.load(Relaxed) == 0) {
                         continue;
                     }
+                    let part = &parts[index];
+                    let Some(range) = holes.rest(index, part, range, spaces, looker)? else {
+                        continue;
+                    };
                     if found.last().is_none_or(|(last, _)| *last != index) {
                         found.push((index, ExtentPages::default()));
                     }
                     let (_, found) = found.last_mut().expect("it has one");
-                    let seen = found.add_range(looker, spaces, claims, &parts[index], range)?;
+                    let seen = found.add_range(looker, spaces, claims, part, range)?;
                     let less = |unseen: u64| Some(unseen.saturating_sub(seen));
                     unseen.map(|unseen| unseen.fetch_update(Relaxed, Relaxed, less));
                 }

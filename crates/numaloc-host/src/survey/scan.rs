@@ -13,7 +13,7 @@ mod page_run;
 mod single;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(in crate::survey) mod tests;
 mod whole;
 #[cfg(test)]
 mod whole_tests;

@@ -1,7 +1,7 @@
 //! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanner};
-use crate::files::pagemap::CHUNK;
+use crate::{Error, files::pagemap::CHUNK, survey::space::AddressSpace};
 use numaloc_core::{HUGE, NodeId, PAGE, number};
 use numaloc_sys::{Categories, PageRegion, query_pages};
 use std::ops::Range;
@@ -14,6 +14,32 @@ pub(super) const PROBE_MIN: u64 = 16 << 20;
 const SAMPLE: usize = 32;
 
 impl Scanner {
+    /// The first address in a range of a process at which a page may be present; its end: there is none, or the address space has ended.
+    /// Without PAGEMAP_SCAN its beginning.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read.
+    pub(crate) fn first_present(
+        &mut self,
+        space: &AddressSpace,
+        addresses: Range<u64>,
+    ) -> Result<u64, Error> {
+        let Range { mut start, end } = addresses;
+        while self.page_access.can_scan && start < end {
+            let until = end.min(start + PROBE_MAX);
+            let first = self.gaps.count(|| space.pagemap()?.first_present(start, until));
+            self.gaps.leave();
+            let first =
+                first.map_err(|error| Halt::at(space, "PAGEMAP_SCAN on its pagemap", error));
+            match Halt::unless_ended(first)? {
+                None => return Ok(end),
+                Some(first) if first < until => return Ok(first),
+                Some(_) => start = until,
+            }
+        }
+        Ok(start)
+    }
+
     /// Passes over a stretch with PAGEMAP_SCAN, and visits its pages. Returns where the walk ended and how many base
     /// pages it met.
     pub(super) fn probe(

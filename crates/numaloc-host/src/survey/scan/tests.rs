@@ -1,8 +1,9 @@
 //! A page that cannot be read is an error, not an absent page.
 
 use super::*;
+use crate::survey::scan::huge::PROBE_MAX;
 use crate::{fake::Fake, files::frames::FrameNodes};
-use numaloc_core::{Claim, NodeSet};
+use numaloc_core::{Claim, NodeSet, number};
 use std::{fs, sync::Arc};
 
 /// The content of a page map.
@@ -120,7 +121,7 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
 }
 
 /// This process, whose pages have real frames; `None`, reported as skipped, if frames are hidden from this user.
-fn this_process(roots: &Roots) -> Option<(AddressSpace, PageAccess)> {
+pub(in crate::survey) fn this_process(roots: &Roots) -> Option<(AddressSpace, PageAccess)> {
     let topology = crate::nodes::topology::topology(roots).expect("this machine's");
     let process = crate::processes::process::read(roots, std::process::id() as i32, &topology);
     let process = process.expect("this process");
@@ -188,4 +189,29 @@ fn small_hugetlb_pages_are_not_taken_for_pages_of_2_mib() {
     };
     assert!(is_whole(None) && is_whole(Some(HUGE)) && is_whole(Some(1 << 30)));
     assert!(!is_whole(Some(64 << 10)));
+}
+
+#[test]
+fn the_first_page_behind_a_hole_is_found() {
+    let roots = Roots::default();
+    let Some((space, page_access)) = this_process(&roots) else { return };
+    let mut memory = vec![0u8; number::index(PROBE_MAX + 8 * HUGE)];
+    let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
+    let (end, touched) = (start + PROBE_MAX + 6 * HUGE, start + PROBE_MAX + 4 * HUGE + PAGE);
+    let index = number::index(touched - memory.as_ptr() as u64);
+    memory[index] = 1;
+    let can_scan = page_access.can_scan;
+    let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
+    let mut first = |addresses| scanner.first_present(&space, addresses).expect("no error");
+    if can_scan {
+        // It may be a huge page.
+        assert_eq!(first(start..end) / HUGE, touched / HUGE);
+        assert_eq!(first(touched + HUGE..end), end);
+        assert_eq!(first(touched..end), touched);
+    } else {
+        println!("SKIPPED: this kernel has no PAGEMAP_SCAN");
+    }
+    let without = PageAccess { can_scan: false, ..page_access };
+    let mut scanner = Scanner::new(&roots, &without, Precision::Exact);
+    assert_eq!(scanner.first_present(&space, start..end).expect("no error"), start);
 }

@@ -1,0 +1,105 @@
+//! Holes of large mappings: pieces without pages are passed over together (PAGEMAP_SCAN), and not scanned one by one.
+
+use super::{Looker, PIECE};
+use crate::{
+    Error,
+    survey::{extents::Part, space::AddressSpace},
+};
+use numaloc_core::{HUGE, Mapping};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// By the index of each mapping of several pieces: where the last hole ends that was found in it, in bytes from its start. The threads of
+/// a look share them.
+#[derive(Debug)]
+pub(super) struct Holes(BTreeMap<usize, AtomicU64>);
+
+impl Holes {
+    /// None is known yet.
+    pub(super) fn of(parts: &[Part]) -> Self {
+        let is_large = |Part { extent, .. }: &Part| {
+            extent.mappings.len() == 1 && extent.hugetlb_bytes.is_none() && extent.bytes > PIECE
+        };
+        let large = (0..parts.len()).filter(|&index| is_large(&parts[index]));
+        Self(large.map(|index| (index, AtomicU64::new(0))).collect())
+    }
+
+    /// The rest of a piece of the part with this index, from the first chunk on that may have pages. `None`: it has none.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read.
+    pub(super) fn rest(
+        &self,
+        index: usize,
+        Part { extent, .. }: &Part,
+        piece: Range<u64>,
+        spaces: &[AddressSpace],
+        looker: &mut Looker,
+    ) -> Result<Option<Range<u64>>, Error> {
+        let Some(hole) = self.0.get(&index) else { return Ok(Some(piece)) };
+        if piece.end <= hole.load(Relaxed) {
+            return Ok(None);
+        }
+        let Mapping { process, start } = extent.mappings[0];
+        let addresses = start + piece.start..start + extent.bytes;
+        let first = looker.scanner.first_present(&spaces[process], addresses.clone())?;
+        let is_none = first == addresses.end;
+        let first = if is_none { first } else { first / HUGE * HUGE };
+        let begin = first.max(addresses.start) - start;
+        hole.fetch_max(begin, Relaxed);
+        Ok((begin < piece.end).then_some(begin..piece.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Roots,
+        fake::anonymous,
+        files::maps::Object,
+        survey::{
+            folios::Folios,
+            reserved::Reserved,
+            residency::find,
+            scan::{Precision, Scanner, tests::this_process},
+        },
+    };
+    use numaloc_core::{Claim, Origin, PAGE, number};
+
+    fn part(start: u64, bytes: u64) -> Part {
+        let extent = anonymous(start, bytes);
+        Part { extent, object: Object::Anonymous, offset: start, origin: Origin::default() }
+    }
+
+    #[test]
+    fn pages_behind_holes_are_found_by_all_threads() {
+        let roots = Roots::default();
+        let Some((space, page_access)) = this_process(&roots) else { return };
+        let mut memory = vec![0u8; number::index(9 * PIECE)];
+        let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
+        let offsets = [3 * PIECE + 5 * PAGE, 7 * PIECE - PAGE];
+        for offset in offsets {
+            let index = number::index(start + offset - memory.as_ptr() as u64);
+            memory[index] = 1;
+        }
+        let (spaces, claims) = ([space], [Claim::default()].into_iter().collect());
+        let looker = || {
+            let scanner = Scanner::new(&roots, &page_access, Precision::Exact);
+            Looker { scanner, folios: Folios::new(&roots), include_shared: false }
+        };
+        for threads in [1, 3] {
+            let (parts, reserved) = ([part(start, 8 * PIECE)], Reserved::default());
+            let found = find(&parts, &reserved, &spaces, &claims, threads, &looker, &|| false);
+            let [mut found]: [_; 1] = found.expect("no error").try_into().expect("one part");
+            // They may be huge pages.
+            let chunks: Vec<_> = found.own.entry(None).away.ranges(start, 8 * PIECE).collect();
+            let expected = offsets.map(|offset| offset / HUGE * HUGE..(offset / HUGE + 1) * HUGE);
+            assert_eq!(chunks, expected);
+        }
+        assert!(Holes::of(&[part(start, PIECE)]).0.is_empty(), "it is one piece");
+    }
+}
