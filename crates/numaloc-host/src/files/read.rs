@@ -39,6 +39,23 @@ pub(crate) fn whole(file: impl io::Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// As [`whole`], of a file that the kernel prints all at once (fs/seq_file.c, `single_open`): what does not fill the buffer has its end.
+pub(crate) fn printed_at_once(mut file: impl io::Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 2 * number::index(PAGE)];
+    let read = loop {
+        match file.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
+    let is_all = read < bytes.len();
+    bytes.truncate(read);
+    if !is_all {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
 /// The text of a file that is kept open, from its beginning, as far as it can be read. It is read in order: a read at
 /// another offset makes the kernel generate the text again, and its parts would be from two times (fs/seq_file.c,
 /// `traverse`). So no other thread may read the file at the same time.
@@ -129,4 +146,33 @@ pub fn host_name(roots: &Roots) -> Result<String, Error> {
 /// [`Error::Read`].
 pub fn boot_id(roots: &Roots) -> Result<String, Error> {
     Ok(text(&roots.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives what one read asks for, once; a second read fails.
+    struct Once(Vec<u8>);
+
+    impl io::Read for Once {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(io::ErrorKind::Other.into());
+            }
+            let rest = self.0.split_off(buffer.len().min(self.0.len()));
+            let given = std::mem::replace(&mut self.0, rest);
+            buffer[..given.len()].copy_from_slice(&given);
+            Ok(given.len())
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_printed_at_once_takes_one_read() {
+        assert_eq!(printed_at_once(Once(b"Name:\tx\n".to_vec())).expect("one read"), b"Name:\tx\n");
+        let long = vec![7; 100_000];
+        assert_eq!(printed_at_once(&long[..]).expect("it can be read"), long);
+        assert!(printed_at_once(Once(long)).is_err(), "the rest of a long one is read");
+        assert_eq!(printed_at_once(&[][..]).expect("it can be read"), b"");
+    }
 }

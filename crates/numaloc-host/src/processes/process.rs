@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Roots,
-    files::read::{field, is_gone, kib, whole},
+    files::read::{field, is_gone, kib, printed_at_once},
 };
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
@@ -13,6 +13,7 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
+    string::FromUtf8Error,
     sync::Arc,
 };
 
@@ -206,7 +207,7 @@ impl Allowed {
     }
 }
 
-/// The fields of a thread's status file that are needed, found in one pass over it.
+/// The fields of a thread's status file that are needed.
 struct Fields<'t> {
     /// Whether a thread has the memory of its process. A thread without VmSize has released it (fs/proc/array.c,
     /// proc_pid_status): it has ended or is about to.
@@ -219,16 +220,20 @@ struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     fn of(status: &'t str) -> Self {
-        let mut fields = Self { has_memory: false, cpus: None, mems: None };
-        for (name, value) in status.lines().filter_map(|line| line.split_once(':')) {
+        let has_memory = status.contains("\nVmSize:");
+        let (mut cpus, mut mems) = (None, None);
+        // Both are among the last lines.
+        let mut lines = status.lines().rev().filter_map(|line| line.split_once(':'));
+        while (cpus.is_none() || mems.is_none())
+            && let Some((name, value)) = lines.next()
+        {
             match name {
-                "VmSize" => fields.has_memory = true,
-                "Cpus_allowed_list" => fields.cpus = fields.cpus.or(Some(value.trim())),
-                "Mems_allowed_list" => fields.mems = fields.mems.or(Some(value.trim())),
+                "Cpus_allowed_list" => cpus = Some(value.trim()),
+                "Mems_allowed_list" => mems = Some(value.trim()),
                 _ => {}
             }
         }
-        fields
+        Self { has_memory, cpus, mems }
     }
 }
 
@@ -280,9 +285,11 @@ impl OpenProcess {
             "cgroup" => "cgroup",
             _ => "task",
         };
-        let read = self.entry.open_relative(name).and_then(|file| Ok(whole(file)?));
+        let read = self.entry.open_relative(name).and_then(|file| Ok(printed_at_once(file)?));
         let read = read.map_err(|error| miss(error, &self.path.join(name), &self.comm, what))?;
-        Ok(String::from_utf8_lossy(&read).into_owned())
+        let replaced =
+            |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+        Ok(String::from_utf8(read).unwrap_or_else(replaced))
     }
     fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(
         &self,

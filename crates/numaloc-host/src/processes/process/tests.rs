@@ -176,3 +176,17 @@ fn this_process_is_read() {
     assert_eq!(process.identity.pid, own);
     assert!(!process.cpus.is_empty() && !process.mems_allowed.is_empty());
 }
+
+#[test]
+fn fields_are_found_in_any_order() {
+    let of = |status| {
+        let Fields { has_memory, cpus, mems } = Fields::of(status);
+        (has_memory, cpus, mems)
+    };
+    let lists = "Cpus_allowed_list:\t0-3\nMems_allowed_list:\t0\nnonvoluntary_ctxt_switches:\t1\n";
+    let status = format!("Name:\tVmSize:\nVmSize:\t 4 kB\n{lists}");
+    assert_eq!(of(&status), (true, Some("0-3"), Some("0")));
+    let before = "Name:\tVmSize:\nMems_allowed_list:\t8\nCpus_allowed_list:\t7\nThreads:\t1\n";
+    assert_eq!(of(before), (false, Some("7"), Some("8")));
+    assert_eq!(of("Name:\tx\nCpus_allowed_list:\t7\n"), (false, Some("7"), None));
+}
