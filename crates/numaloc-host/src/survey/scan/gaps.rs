@@ -11,8 +11,11 @@ use std::{
 };
 
 /// Time of reading without a gap. Only the time in the calls counts, during which the kernel may hold the lock: what a scanner does with the
-/// entries, and how many calls it makes, is of no matter to others. So a small process is read without any gap.
+/// entries, and how many calls it makes, is of no matter to others.
 const READ: Duration = Duration::from_micros(100);
+/// The same before the first gap: some 16 MiB of base pages. A process with less memory is read without any gap. A thread that wants to
+/// map waits no longer for all of it than the kernel lets readers go before it (4 ms).
+const FIRST: Duration = Duration::from_micros(500);
 /// Shortest gap. The kernel makes it some 50 µs longer (prctl(2), PR_SET_TIMERSLACK).
 const GAP: Duration = Duration::from_micros(30);
 /// Most entries of a read, if there are to be gaps: two page tables.
@@ -21,40 +24,40 @@ const PAGES: usize = 1024;
 /// When to leave a gap.
 #[derive(Debug)]
 pub struct Gaps {
-    /// Time of reading since the last one. `None`: there are none.
-    read: Option<Duration>,
+    /// Time of reading until the next one. `None`: there are none.
+    until: Option<Duration>,
 }
 
 impl Gaps {
     /// Others want the lock as well.
     pub fn some() -> Self {
-        Self { read: Some(Duration::ZERO) }
+        Self { until: Some(FIRST) }
     }
 
     /// Reading without gaps, for a result as soon as possible.
     pub fn none() -> Self {
-        Self { read: None }
+        Self { until: None }
     }
 
     /// Number of entries to read at a time, of up to `pages`.
     pub fn pages(&self, pages: usize) -> usize {
-        if self.read.is_some() { pages.min(PAGES) } else { pages }
+        if self.until.is_some() { pages.min(PAGES) } else { pages }
     }
 
     /// Makes a call that takes the lock, and counts its time.
     pub fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let Some(read) = &mut self.read else { return call() };
+        let Some(until) = &mut self.until else { return call() };
         let begin = Instant::now();
         let result = call();
-        *read += begin.elapsed();
+        *until = until.saturating_sub(begin.elapsed());
         result
     }
 
     /// Leaves a gap, if it is time. To be called after each read.
     pub fn leave(&mut self) {
-        if let Some(read) = self.read.as_mut().filter(|read| **read >= READ) {
+        if let Some(until) = self.until.as_mut().filter(|until| until.is_zero()) {
             sleep(GAP);
-            *read = Duration::ZERO;
+            *until = READ;
         }
     }
 }
@@ -70,19 +73,28 @@ mod tests {
         let mut fast = Gaps::none();
         assert_eq!(fast.count(|| 7), 7);
         fast.leave();
-        assert_eq!(fast.read, None, "no time is taken");
+        assert_eq!(fast.until, None, "no time is taken");
     }
 
     #[test]
     fn a_gap_follows_the_time_of_the_reads_and_not_what_lies_between_them() {
-        let mut gaps = Gaps { read: Some(READ - Duration::from_nanos(1)) };
+        let little = Duration::from_nanos(1);
+        let mut gaps = Gaps { until: Some(little) };
         gaps.leave();
-        assert_eq!(gaps.read, Some(READ - Duration::from_nanos(1)), "it is not time yet");
+        assert_eq!(gaps.until, Some(little), "it is not time yet");
         gaps.count(|| sleep(GAP));
-        assert!(gaps.read.is_some_and(|read| read >= READ + GAP - Duration::from_nanos(1)));
+        assert_eq!(gaps.until, Some(Duration::ZERO));
         let begin = Instant::now();
         gaps.leave();
         assert!(begin.elapsed() >= GAP, "it has slept");
-        assert_eq!(gaps.read, Some(Duration::ZERO));
+        assert_eq!(gaps.until, Some(READ));
+    }
+
+    #[test]
+    fn the_first_gap_comes_later_than_the_others() {
+        let mut gaps = Gaps::some();
+        gaps.count(|| sleep(GAP));
+        let left = gaps.until.expect("there are gaps");
+        assert!(left <= FIRST - GAP && FIRST > 4 * READ, "{left:?}");
     }
 }
