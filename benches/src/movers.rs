@@ -9,16 +9,21 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use bare::Calls;
-use nix::sys::{
-    resource::{UsageWho, getrusage},
-    time::TimeValLike,
+use nix::{
+    sys::{
+        resource::{UsageWho, getrusage},
+        time::TimeValLike,
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::Pid,
 };
 use numaloc_tests::cpus::pinned;
 use serde_json::Value;
 use std::{
     fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -73,6 +78,8 @@ pub struct Turn {
     pub wall: Duration,
     /// User and system time of the program; `None` if kernel threads do the work.
     pub cpu: Option<Duration>,
+    /// Bytes that the program has read of files; `None`: it is not known.
+    pub read_bytes: Option<u64>,
     /// The JSON output of numalocctl.
     pub report: Option<Value>,
 }
@@ -170,6 +177,10 @@ impl Mover {
         words.is_empty() || words.iter().any(|word| self.name.contains(word))
     }
 
+    pub fn is_numalocctl(&self) -> bool {
+        matches!(self.how, How::Numalocctl { .. })
+    }
+
     pub fn moves(&self) -> bool {
         !matches!(self.how, How::Nothing(_))
     }
@@ -202,7 +213,7 @@ impl Mover {
         match &self.how {
             How::Nothing(time) => {
                 std::thread::sleep(*time);
-                Ok(Turn { wall: *time, cpu: None, report: None })
+                Ok(Turn { wall: *time, cpu: None, read_bytes: None, report: None })
             }
             How::Migratepages => {
                 let mut command = Command::new("migratepages");
@@ -260,9 +271,20 @@ fn has_profiles() -> Result<bool> {
 fn run(mut command: Command, aside: bool) -> Result<Turn> {
     let used = children()?;
     let begin = Instant::now();
-    let output = if aside { pinned(AWAY, || command.output()) } else { command.output() };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut ended = || {
+        let mut child = command.spawn()?;
+        let pid = child.id();
+        let mut said = Vec::new();
+        // What it writes fits into the pipes, or it is read here.
+        child.stdout.take().map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut said))?;
+        let read_bytes = read_by(pid);
+        let output = child.wait_with_output()?;
+        Ok::<_, io::Error>((Output { stdout: said, ..output }, read_bytes))
+    };
+    let ended = if aside { pinned(AWAY, ended) } else { ended() };
     let wall = begin.elapsed();
-    let output = output.with_context(|| format!("{command:?}"))?;
+    let (output, read_bytes) = ended.with_context(|| format!("{command:?}"))?;
     let said = [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of).into_owned());
     let report: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     if output.status.code() == Some(PARTLY) {
@@ -272,7 +294,16 @@ fn run(mut command: Command, aside: bool) -> Result<Turn> {
     } else {
         ensure!(output.status.success(), "{command:?}: {}\n{}", output.status, said.concat());
     }
-    Ok(Turn { wall, cpu: Some(children()?.saturating_sub(used)), report })
+    Ok(Turn { wall, cpu: Some(children()?.saturating_sub(used)), read_bytes, report })
+}
+
+/// Bytes that a child process has read of all files once it has ended, and before it is waited for (/proc/PID/io, `rchar`). `None`: the
+/// kernel does not count them.
+fn read_by(pid: u32) -> Option<u64> {
+    let child = Pid::from_raw(i32::try_from(pid).ok()?);
+    waitid(Id::Pid(child), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).ok()?;
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
 }
 
 /// User and system time of all child processes that have ended and were waited for.

@@ -125,10 +125,16 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
         let cpu: Vec<f64> = of(|turn| Some(turn.cpu?.as_secs_f64() * 1e3));
         let each = cpu.iter().map(|ms| moved as f64 / ms * 1e3).collect();
         let longest = of(longest_call_ms);
+        let passes = of(|turn| Some(turn.read_bytes? as f64));
+        let pass = (holder_pages(mib) * 8) as f64;
+        let passes = passes.iter().map(|bytes| bytes / pass).collect();
         figures.push(figure(subject, "wall", "ms", wall));
         figures.push(figure(subject, "cpu", "ms", cpu));
         figures.push(figure(subject, "moved per CPU second", "bytes per CPU second", each));
         figures.push(figure(subject, "longest call", "ms", longest));
+        if subject.mover.is_numalocctl() {
+            figures.push(figure(subject, "passes", "page maps of the target", passes));
+        }
     }
     print::figures(&figures)
 }
@@ -137,6 +143,11 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
 fn longest_call_ms(turn: &Turn) -> Option<f64> {
     let longest = turn.report.as_ref()?.pointer("/outcome/calls/longest")?.as_str()?;
     longest.strip_suffix('s')?.parse::<f64>().ok().map(|seconds| seconds * 1e3)
+}
+
+/// Base pages of a target: the entries of its page map, of 8 bytes each.
+fn holder_pages(mib: usize) -> u64 {
+    ((mib as u64) << 20) / PAGE
 }
 
 fn case(mib: usize, pages: Pages) -> String {

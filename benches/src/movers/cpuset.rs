@@ -24,7 +24,7 @@ pub fn turn(holder: &Holder) -> Result<Turn> {
     group.write("cgroup.procs", &holder.pid().to_string());
     let wall = bring(&group, holder);
     fs::write(former.join("cgroup.procs"), holder.pid().to_string())?;
-    Ok(Turn { wall: wall?, cpu: None, report: None })
+    Ok(Turn { wall: wall?, cpu: None, read_bytes: None, report: None })
 }
 
 fn bring(group: &Cgroup, holder: &Holder) -> Result<Duration> {

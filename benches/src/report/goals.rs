@@ -71,6 +71,8 @@ const GOALS: &[Goal] = &[
         against: Some("migratepages"),
         bound: AtMost(0.95),
     },
+    passes(BASE, 2.2),
+    passes(LARGE_BASE, 2.2),
     cpu(SMALL, "numalocctl fast, 1 worker", 1.15),
     cpu(BASE, "numalocctl fast", 1.5),
     cpu(LARGE_BASE, "numalocctl fast", 1.5),
@@ -179,6 +181,12 @@ const fn wall(cases: &'static [&'static str], most: f64) -> Goal {
     let (subject, against) = ("numalocctl fast", Some(subject::BARE));
     let (bench, metric, bound) = ("throughput", "wall", AtMost(most));
     Goal { kernels: ALL, bench, cases, subject, metric, against, bound }
+}
+
+/// What the command reads of files, by the size of the target's page map: how often it looks at each page besides moving it.
+const fn passes(cases: &'static [&'static str], most: f64) -> Goal {
+    let (subject, bench, metric) = ("numalocctl fast", "throughput", "passes");
+    Goal { kernels: ALL, bench, cases, subject, metric, against: None, bound: AtMost(most) }
 }
 
 const fn cpu(cases: &'static [&'static str], subject: &'static str, most: f64) -> Goal {
