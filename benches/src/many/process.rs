@@ -3,7 +3,7 @@
 use crate::hold;
 use anyhow::Result;
 use numaloc_core::PAGE;
-use numaloc_sys::fixture::{Backing, Region, set_thread_policy};
+use numaloc_sys::fixture::{Advice, Backing, Region, set_thread_policy};
 use std::{
     io::{self, BufRead, Write},
     sync::atomic::Ordering::Relaxed,
@@ -69,6 +69,8 @@ pub fn reserve(args: &hold::Args) -> Result<()> {
     let mut regions = Vec::new();
     for _ in 0..INSTANCES {
         let region = Region::map(INSTANCE, Backing::Reserved, None)?;
+        // Otherwise the first page of each takes 2 MiB where the kernel makes huge pages always.
+        region.advise(Advice::NoHuge)?;
         let pages = (args.mib << 20) / INSTANCES / PAGE as usize;
         (0..pages).for_each(|page| region.page(page)[0].store(1, Relaxed));
         regions.push(region);
