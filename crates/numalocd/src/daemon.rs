@@ -108,7 +108,8 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let mut signals = signals::Signals::new().context("cannot take signals")?;
     let listeners = Listeners::open(&config.listen, Passed::from_env()?).await?;
     let mut missing_sockets = listeners.missing().to_vec();
-    let metrics_listener = match config.metrics.map(|address| (address, TcpListener::bind(address))) {
+    let metrics_listener = match config.metrics.map(|address| (address, TcpListener::bind(address)))
+    {
         None => None,
         Some((address, bound)) => match bound.await {
             Ok(listener) => Some(listener),
