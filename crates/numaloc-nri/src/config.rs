@@ -59,10 +59,18 @@ pub struct Config {
 pub enum Policies {
     /// numaloc-agent where it is, as its records at numalocd show, else this plugin.
     Auto,
-    /// This plugin, also where the agent is. Obsolete.
+    /// As `Auto`. Obsolete: a plugin that decided beside the agent kept schedules of pods that the agent was to switch
+    /// off.
     Nri,
     /// Another program, such as an agent for Kubernetes, also before it runs. This plugin registers containers only.
     Agent,
+}
+
+impl Policies {
+    /// Whether this plugin decides where numaloc-agent does not.
+    pub fn yields(self) -> bool {
+        self != Self::Agent
+    }
 }
 
 /// Whether new containers are bound to the memory of their nodes.

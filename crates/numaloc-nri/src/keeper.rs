@@ -5,7 +5,7 @@
 use crate::{
     agent::Agent,
     align::MachineNodes,
-    config::{Config, Policies},
+    config::Config,
     facts::Facts,
     inbox::Inbox,
     labels::MARK,
@@ -105,7 +105,7 @@ impl<D: Daemon> Keeper<D> {
 
     /// Looks for numaloc-agent. Returns whether it has come, gone or changed its schedules.
     async fn look_for_agent(&mut self) -> Result<bool, Status> {
-        if self.config.policies != Policies::Auto {
+        if !self.config.policies.yields() {
             return Ok(false);
         }
         let agent = match self.records.daemon().others(AGENT_SOURCE).await {

@@ -87,8 +87,8 @@ fn run(config: Config) -> anyhow::Result<()> {
     numaloc_node::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
     if config.policies == config::Policies::Nri {
         tracing::warn!(
-            "policies = \"nri\" is obsolete, and the next version does not know it: without it, numaloc-nri decides where numaloc-agent \
-             does not run. Remove it from nri.toml"
+            "policies = \"nri\" is obsolete, has the effect of \"auto\", and is unknown to the next version: numaloc-nri decides where \
+             numaloc-agent does not run. Remove it from nri.toml"
         );
     }
     // Before there are other threads.

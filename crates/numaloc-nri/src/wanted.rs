@@ -2,7 +2,7 @@
 
 use crate::{
     agent::Agent,
-    config::{Config, Policies},
+    config::Config,
     facts::Facts,
     labels::{MARK, TOLD_BY},
 };
@@ -29,12 +29,7 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
     let container =
         Container { mark: MARK, key: &facts.id, id: &id, name: &facts.name, pod: &facts.pod };
     let (mut notes, mut schedule, mut bounds) = (Vec::new(), None, PodBounds::default());
-    let is_ours = match config.policies {
-        Policies::Auto => !agent.acts_for(facts),
-        Policies::Nri => true,
-        Policies::Agent => false,
-    };
-    if is_ours {
+    if config.policies.yields() && !agent.acts_for(facts) {
         match decide(&facts.pod, &policed, &config.pods) {
             Ok(decision) => {
                 schedule = scheduled(facts, &container, &decision, config.lease, me);
@@ -54,7 +49,7 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
             asked.name()
         ));
     }
-    let yields_to = if config.policies == Policies::Auto { AGENT_SOURCE } else { "" };
+    let yields_to = if config.policies.yields() { AGENT_SOURCE } else { "" };
     let theirs = facts.pod.annotations.iter().chain(&facts.pod.labels);
     let workload = container.workload(Registration {
         container_id: &facts.id,
@@ -70,7 +65,14 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
         ],
         pod: theirs.map(|(key, value)| (key.clone(), value.clone())).collect(),
     });
-    Some(Wanted { id, workload: Some(workload), schedule, stays: false, notes, bounds })
+    Some(Wanted {
+        id,
+        workload: Some(workload),
+        schedule,
+        stays: false,
+        notes,
+        bounds,
+    })
 }
 
 fn scheduled(
@@ -97,6 +99,7 @@ fn scheduled(
 mod tests {
     use super::*;
     use crate::{
+        config::Policies,
         facts,
         tests::samples::{container, cpuset, pod},
     };
