@@ -31,6 +31,11 @@ struct State {
 }
 
 impl Watch {
+    /// A watch that has just been seen.
+    pub fn new() -> Self {
+        Self(Mutex::new(State { seen: Instant::now(), failure: None }))
+    }
+
     /// The API server has shown something of the kind.
     pub fn seen(&self) {
         *self.0.lock() = State { seen: Instant::now(), failure: None };
@@ -46,7 +51,7 @@ impl Health {
     /// The watch of a kind, which has just been seen. The kind is that of its collection's path.
     pub fn watch(&self, path: &str) -> Arc<Watch> {
         let kind = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let watch = Arc::new(Watch(Mutex::new(State { seen: Instant::now(), failure: None })));
+        let watch = Arc::new(Watch::new());
         self.watches.lock().push((kind, Arc::clone(&watch)));
         watch
     }

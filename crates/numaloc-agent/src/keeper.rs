@@ -4,8 +4,10 @@
 mod node;
 mod others;
 mod reports;
+mod rollout;
 
 use crate::{
+    clock,
     config::Config,
     facts::Facts,
     figures::Figures,
@@ -21,13 +23,14 @@ use crate::{
     sources::{ClusterSources, Problem},
     wanted::{WantedContainer, WantedPod, ids, wanted},
 };
-use numaloc_node::{AGAIN, Daemon, MANY, Records, renewals};
+use numaloc_node::{AGAIN, Daemon, MANY, Records, Wanted, renewals};
 use numaloc_policy::{EventKind, Node};
+use rollout::Rollouts;
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tokio_stream::StreamExt;
@@ -64,6 +67,7 @@ pub struct Keeper<D> {
     /// The pod of each schedule that is wanted.
     of_schedule: BTreeMap<String, PodKey>,
     results: Results,
+    rollouts: Rollouts,
     /// Pods of which a run has ended, and when they are reported: [`TOGETHER`] after the first of them.
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
@@ -75,6 +79,7 @@ pub struct Keeper<D> {
     figures: Arc<Figures>,
     health: Arc<Health>,
     read_at: Instant,
+    last_read: Instant,
     unread: Option<String>,
     /// The slot in which the NodeMemoryLocality waits for the writer, and the last changes of its conditions.
     locality: Arc<Slot>,
@@ -106,13 +111,13 @@ impl KeptPod {
 /// The state at numalocd of the records wanted for a container.
 fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Standing {
     let Some(schedule) = container.schedule() else { return Standing::Unscheduled };
-    if records.is_held(schedule) {
-        return Standing::Held { is_scheduled: records.has(schedule) };
+    if records.is_held(&schedule) {
+        return Standing::Held { is_scheduled: records.has(&schedule) };
     }
-    if records.has(schedule) {
+    if records.has(&schedule) {
         return Standing::Scheduled;
     }
-    let refused = records.refused(&container.workload()).or(records.refused(schedule));
+    let refused = records.refused(&container.workload()).or(records.refused(&schedule));
     refused.map_or(Standing::Unscheduled, |why| Standing::Refused(why.to_owned()))
 }
 
@@ -135,6 +140,8 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
         self.look();
         self.take_stored(&mut events).await?;
         self.declare().await?;
+        // What waits for a turn is known only when numalocd has shown what it has.
+        self.look_again().await?;
         tracing::info!(
             me = %self.records.me(),
             pods = self.pods.len(),
@@ -161,8 +168,12 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
                 _ = beat.tick() => {}
                 () = figures.wanted(read_at) => self.read_figures().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
-                () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
+                () = sleep_until(expiry), if expires.is_some() => self.look_again().await?,
             }
+            if self.rollouts.take_ended() {
+                self.look_again().await?;
+            }
+            self.report_rollouts();
             self.count();
         }
     }
@@ -200,6 +211,7 @@ impl<D: Daemon> Keeper<D> {
             pods: BTreeMap::new(),
             of_schedule: BTreeMap::new(),
             results: Results::default(),
+            rollouts: Rollouts::default(),
             ended: BTreeSet::new(),
             say_at: None,
             metrics,
@@ -208,17 +220,18 @@ impl<D: Daemon> Keeper<D> {
             figures,
             health,
             read_at: Instant::now(),
+            last_read: Instant::now(),
             unread: None,
             locality,
             since: Since::default(),
         }
     }
 
-    /// When a policy ends next: what it has decided is decided again then.
+    /// When a policy ends next, or a first run may begin: pods are decided about again then.
     fn expiry(&self) -> Option<Instant> {
+        let next = self.sources.next_expiry().into_iter().chain(self.rollouts.next()).min()?;
         // A moment later, so that it has ended; and a clock that is set meanwhile is noticed within the hour.
-        let left =
-            self.sources.next_expiry()?.duration_since(SystemTime::now()).unwrap_or_default();
+        let left = next.duration_since(clock::now()).unwrap_or_default();
         Some(Instant::now() + (left + MOMENT).min(CLOCK))
     }
 
@@ -231,7 +244,7 @@ impl<D: Daemon> Keeper<D> {
         };
         for pod in self.pods.values() {
             let containers = pod.wanted.containers.iter();
-            counts.scheduled += containers.filter(|of| of.schedule().is_some()).count();
+            counts.scheduled += containers.filter(|of| of.records.schedule.is_some()).count();
             counts.stood_back += usize::from(pod.wanted.other.is_some());
             // A request that was reduced is as the operator wants it.
             let mut events = pod.wanted.events.iter();
@@ -257,6 +270,35 @@ impl<D: Daemon> Keeper<D> {
         self.declare().await
     }
 
+    /// Decides about all pods again, and declares the difference alone.
+    async fn look_again(&mut self) -> Result<(), Status> {
+        let mut before: BTreeMap<String, Wanted> =
+            self.all_wanted().map(|wanted| (wanted.id.clone(), wanted)).collect();
+        self.look();
+        let changed: Vec<Wanted> = self
+            .all_wanted()
+            .filter(|wanted| before.remove(&wanted.id).as_ref() != Some(wanted))
+            .collect();
+        if changed.len() + before.len() >= MANY {
+            return self.declare().await;
+        }
+        for wanted in changed {
+            self.records.keep(wanted).await?;
+        }
+        for id in before.into_keys() {
+            self.records.forget(&id).await?;
+        }
+        self.results.begin(self.records.begun());
+        self.say_all(standing);
+        Ok(())
+    }
+
+    /// The records wanted for all containers, and that of our presence.
+    fn all_wanted(&self) -> impl Iterator<Item = Wanted> {
+        let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
+        containers.map(|container| container.records.clone()).chain(self.presence())
+    }
+
     /// Compares the whole known state of the cluster.
     fn look(&mut self) {
         // Callers have waited until it is complete.
@@ -272,9 +314,12 @@ impl<D: Daemon> Keeper<D> {
         self.node_uid = all.node.uid;
         let node = Node { name: self.node.clone(), labels: all.node.labels };
         self.sources.update(&self.config.config_maps, &all.config_maps, &node);
-        self.sources.policies(all.policies, SystemTime::now());
+        self.sources.policies(all.policies, clock::now());
         self.say_sources();
+        self.rollouts.begin(all.turns);
         let mut before = std::mem::take(&mut self.pods);
+        let under_way = self.under_way(before.values());
+        self.rollouts.under_way(under_way);
         for (key, facts) in all.pods {
             let is_same = before.get(&key).is_some_and(|pod| pod.facts.api_uid == facts.api_uid);
             let same = if is_same { before.remove(&key) } else { None };
@@ -287,16 +332,14 @@ impl<D: Daemon> Keeper<D> {
         for (key, pod) in &self.pods {
             let schedules =
                 pod.wanted.containers.iter().filter_map(|container| container.schedule());
-            self.of_schedule.extend(schedules.map(|name| (name.to_owned(), key.clone())));
+            self.of_schedule.extend(schedules.map(|name| (name, key.clone())));
         }
         self.results.retain(|schedule| self.of_schedule.contains_key(schedule));
     }
 
     /// Declares all wanted records.
     async fn declare(&mut self) -> Result<(), Status> {
-        let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
-        let all =
-            containers.map(|container| container.records.clone()).chain(self.presence()).collect();
+        let all = self.all_wanted().collect();
         self.records.declare(all).await?;
         self.results.begin(self.records.begun());
         self.say_all(standing);
@@ -307,7 +350,7 @@ impl<D: Daemon> Keeper<D> {
     async fn changed(&mut self) -> Result<(), Status> {
         let changed = self.known.changed();
         if changed.all || changed.pods.len() >= MANY {
-            return self.declare_again().await;
+            return self.look_again().await;
         }
         // The plugin hears of a new container before its pod's status has it.
         if changed.pods.iter().any(|key| self.has_new_container(key)) {
@@ -335,6 +378,11 @@ impl<D: Daemon> Keeper<D> {
     /// A pod has come, changed or gone.
     async fn change(&mut self, key: PodKey) -> Result<(), Status> {
         let facts = self.known.pod(&key);
+        if facts.is_none() {
+            self.run_ended(&key);
+        }
+        let under_way = self.under_way(self.pods.values());
+        self.rollouts.under_way(under_way);
         let before = self.pods.remove(&key);
         let mut gone: BTreeSet<_> = before.iter().flat_map(|pod| ids(&pod.facts)).collect();
         if let Some(facts) = facts {
@@ -353,7 +401,7 @@ impl<D: Daemon> Keeper<D> {
             let changed: Vec<_> = records.filter(|records| !was_wanted(records)).collect();
             for container in &wanted.containers {
                 if let Some(name) = container.schedule() {
-                    self.of_schedule.insert(name.to_owned(), key.clone());
+                    self.of_schedule.insert(name, key.clone());
                 }
             }
             self.pods.insert(key.clone(), KeptPod { facts, wanted, told });
@@ -375,9 +423,11 @@ impl<D: Daemon> Keeper<D> {
         Ok(())
     }
 
-    fn wanted(&self, facts: &Facts) -> WantedPod {
+    fn wanted(&mut self, facts: &Facts) -> WantedPod {
         let other = self.other(facts);
         let sources = self.sources.with(&self.config.pods);
-        wanted(facts, sources, &self.registrar(), other.as_ref())
+        let mut wanted = wanted(facts, sources, &self.registrar(), other.as_ref());
+        self.rollouts.hold_back(facts, &mut wanted, self.records.schedules(), clock::now());
+        wanted
     }
 }

@@ -9,7 +9,8 @@ use crate::{
     facts::Facts,
 };
 use numaloc_policy::{
-    DSA_CONFIG_KEY, KnownPolicy, PolicyKind, PolicyResource, QOS_CONFIG_KEY, THRESHOLD_CONFIG_KEY,
+    DSA_CONFIG_KEY, KnownPolicy, PolicyKind, PolicyResource, PolicyStatus, QOS_CONFIG_KEY,
+    THRESHOLD_CONFIG_KEY, Turn,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -24,8 +25,12 @@ pub type PodKey = String;
 /// The known state, and the tasks that wait for it.
 #[derive(Debug)]
 pub struct Known {
+    /// The name of this node.
+    node: String,
     state: Mutex<State>,
     filled: Notify,
+    /// Policies, or their status, have changed.
+    policies_changed: Notify,
 }
 
 /// The state received so far.
@@ -39,6 +44,8 @@ struct State {
     config_maps: Vec<Option<BTreeMap<String, String>>>,
     /// The policies of each kind; a kind that is missing is not listed yet.
     policies: BTreeMap<PolicyKind, Policies>,
+    /// Their objects, by kind and `namespace/name`.
+    objects: BTreeMap<(PolicyKind, String), PolicyFacts>,
     /// The changes since the last [`Known::changed`].
     changed: Changed,
 }
@@ -48,6 +55,26 @@ struct State {
 pub struct NodeFacts {
     pub uid: String,
     pub labels: BTreeMap<String, String>,
+}
+
+/// The facts about a policy's object besides the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyFacts {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: u64,
+    pub status: PolicyStatus,
+}
+
+impl PolicyFacts {
+    fn of(object: &PolicyObject) -> Self {
+        let Meta { namespace, name, uid, resource_version, generation, .. } =
+            object.metadata.clone();
+        let status = PolicyStatus::of(&object.whole);
+        Self { namespace, name, uid, resource_version, generation, status }
+    }
 }
 
 /// Policies by `namespace/name`, as they were read.
@@ -70,15 +97,33 @@ pub struct Snapshot {
     pub config_maps: Vec<BTreeMap<String, String>>,
     /// The policies of the cluster and of all namespaces, as they were read.
     pub policies: Vec<KnownPolicy>,
+    /// The turns of this node, by the uid of their policy.
+    pub turns: BTreeMap<String, Turn>,
 }
 
 impl Known {
-    /// Nothing is known yet; this number of ConfigMaps is expected.
-    pub fn new(config_maps: usize) -> Self {
+    /// Nothing is known yet of the cluster of this node; this number of ConfigMaps is expected.
+    pub fn new(node: String, config_maps: usize) -> Self {
         let config_maps = vec![None; config_maps];
-        let (policies, changed) = Default::default();
-        let state = State { pods: None, node: None, config_maps, policies, changed };
-        Self { state: Mutex::new(state), filled: Notify::new() }
+        let (policies, objects, changed) = Default::default();
+        let state = State { pods: None, node: None, config_maps, policies, objects, changed };
+        let (state, filled, policies_changed) = (Mutex::new(state), Notify::new(), Notify::new());
+        Self { node, state, filled, policies_changed }
+    }
+
+    /// Waits until policies, or their status, may have changed.
+    pub async fn policies_changed(&self) {
+        self.policies_changed.notified().await;
+    }
+
+    /// All policies, as they were read, with their objects.
+    pub fn policies(&self) -> Vec<(PolicyKind, PolicyFacts, KnownPolicy)> {
+        let state = self.state();
+        let one = |((kind, key), object): (&(PolicyKind, String), &PolicyFacts)| {
+            let known = state.policies.get(kind)?.get(key)?;
+            Some((*kind, object.clone(), known.clone()))
+        };
+        state.objects.iter().filter_map(one).collect()
     }
 
     /// Waits until there may be something to take.
@@ -101,7 +146,11 @@ impl Known {
         let config_maps = state.config_maps.iter().cloned().collect::<Option<_>>()?;
         let policies = state.policies.values().flat_map(BTreeMap::values).cloned().collect();
         let (pods, node) = (state.pods.clone()?, state.node.clone()?);
-        let snapshot = Snapshot { pods, node, config_maps, policies };
+        let turn = |object: &PolicyFacts| {
+            Some((object.uid.clone(), object.status.turn_of(&self.node)?.clone()))
+        };
+        let turns = state.objects.values().filter_map(turn).collect();
+        let snapshot = Snapshot { pods, node, config_maps, policies, turns };
         state.changed = Changed::default();
         Some(snapshot)
     }
@@ -247,7 +296,12 @@ impl PoliciesOf {
         policies.insert(key.clone(), KnownPolicy::new(read, before.get(&key)));
     }
 
-    fn change(&self, change: impl FnOnce(&Policies, &mut Policies)) {
+    fn change(
+        &self,
+        change: impl FnOnce(&Policies, &mut Policies),
+        change_objects: impl FnOnce(&mut BTreeMap<(PolicyKind, String), PolicyFacts>),
+    ) {
+        let node = self.0.node.as_str();
         self.0.change(|state| {
             let before = state.policies.get(&self.1);
             let mut policies = before.cloned().unwrap_or_default();
@@ -257,7 +311,15 @@ impl PoliciesOf {
                 state.policies.insert(self.1, policies);
                 state.changed.all = true;
             }
+            let turns = |objects: &BTreeMap<_, PolicyFacts>| -> Vec<_> {
+                let turn = |object: &PolicyFacts| object.status.turn_of(node).cloned();
+                objects.values().filter_map(turn).collect()
+            };
+            let before = turns(&state.objects);
+            change_objects(&mut state.objects);
+            state.changed.all |= before != turns(&state.objects);
         });
+        self.0.policies_changed.notify_one();
     }
 }
 
@@ -267,17 +329,27 @@ fn key(object: &PolicyObject) -> String {
 
 impl Sink<PolicyObject> for PoliciesOf {
     fn listed(&self, all: Vec<PolicyObject>) {
-        self.change(|before, policies| {
+        let change = |before: &Policies, policies: &mut Policies| {
             policies.clear();
             all.iter().for_each(|object| self.read(object, before, policies));
+        };
+        self.change(change, |objects| {
+            objects.retain(|(kind, _), _| *kind != self.1);
+            objects.extend(all.iter().map(|it| ((self.1, key(it)), PolicyFacts::of(it))));
         });
     }
 
     fn applied(&self, one: PolicyObject) {
-        self.change(|before, policies| self.read(&one, before, policies));
+        self.change(
+            |before, policies| self.read(&one, before, policies),
+            |objects| drop(objects.insert((self.1, key(&one)), PolicyFacts::of(&one))),
+        );
     }
 
     fn deleted(&self, one: PolicyObject) {
-        self.change(|_, policies| drop(policies.remove(&key(&one))));
+        self.change(
+            |_, policies| drop(policies.remove(&key(&one))),
+            |objects| drop(objects.remove(&(self.1, key(&one)))),
+        );
     }
 }

@@ -16,6 +16,8 @@
 //! | `results` | from numalocd's events to the reports about a pod; pure |
 //! | `nri` | the records of numaloc-nri at numalocd; pure |
 //! | `keeper` | gives `numaloc-node` the wanted records of each pod, and reports the results |
+//! | `clock` | the clock of the host |
+//! | `lead` | one agent of the cluster writes the status of policies, and gives turns |
 //! | `outbox`, `budget` | pending writes: events, and the newest status of each pod within a budget |
 //! | `writer` | writes them |
 //! | `health` | what shows that this process works: when each kind was last read, and that the keeper continues |
@@ -34,6 +36,7 @@
 
 mod args;
 mod budget;
+mod clock;
 mod cluster;
 mod config;
 mod facts;
@@ -44,6 +47,7 @@ mod health;
 mod keeper;
 mod known;
 mod labels;
+mod lead;
 mod locality;
 mod metrics;
 mod nri;
@@ -106,7 +110,7 @@ async fn work(
     api: Api,
     daemon: impl numaloc_node::Daemon + Send + 'static,
 ) -> anyhow::Result<()> {
-    let known = Arc::new(known::Known::new(config.config_maps.len()));
+    let known = Arc::new(known::Known::new(node.clone(), config.config_maps.len()));
     let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
     let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
     let health = Arc::clone(&served.health);
@@ -158,6 +162,10 @@ async fn work(
         let seen = health.watch(&selection.path);
         tasks.spawn(async move { follow(&api, &selection, &sink, &seen).await });
     }
+    tasks.spawn({
+        let (api, known, node) = (api.clone(), Arc::clone(&known), node.clone());
+        async move { lead::lead(&api, &known, &node).await }
+    });
     let slot = Arc::new(locality::Slot::default());
     let keeper = keeper::Keeper::new(
         Arc::clone(&config),

@@ -5,7 +5,7 @@ use crate::{
     facts::Facts,
     reading::{Places, Reading},
 };
-use numaloc_policy::{Condition, NodeLocality, NumaNodeLocality, RemoteContainer};
+use numaloc_policy::{Condition, NodeLocality, NumaNodeLocality, PolicyReach, RemoteContainer};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, time::SystemTime};
 use tokio::sync::Notify;
@@ -28,6 +28,8 @@ pub struct Surroundings<'a> {
     pub pods: Vec<&'a Facts>,
     /// Containers whose memory is brought home.
     pub managed: u64,
+    /// What the policies of the cluster have reached.
+    pub policies: Vec<PolicyReach>,
     /// The first of the cluster's policies that cannot be parsed.
     pub problem: Option<String>,
     /// Events or statuses that the API server refuses, and why.
@@ -110,6 +112,7 @@ pub fn locality(
         containers: around.pods.iter().map(|pod| pod.containers.len() as u64).sum(),
         managed_containers: around.managed,
         top_remote: top.collect(),
+        policies: around.policies.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         daemon_version: reading.version.clone(),
         conditions,

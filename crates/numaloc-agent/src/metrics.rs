@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -73,7 +73,16 @@ pub struct Metrics {
     /// 1: that, and the cluster is still read.
     ready: Gauge,
     watch_ages: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
+    /// Since when the NodeMemoryLocality has been as the API server has it; `None`: it is not wanted there.
+    reported: Mutex<Option<Instant>>,
+    report_age: Gauge<f64, AtomicU64>,
+    runs: Family<[(&'static str, String); 2], Counter>,
+    /// The namespaces with series of their own.
+    namespaces: Mutex<BTreeSet<String>>,
 }
+
+/// Most namespaces with series of their own: no more pods run on a node at a time.
+const NAMESPACES: usize = 256;
 
 /// Counts of this node's pods and their containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +117,10 @@ impl Default for Metrics {
             is_declared: AtomicBool::default(),
             ready: Gauge::default(),
             watch_ages: Family::default(),
+            reported: Mutex::default(),
+            report_age: Gauge::default(),
+            runs: Family::default(),
+            namespaces: Mutex::default(),
         };
         let mut registry = Registry::with_prefix("numaloc_agent");
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -151,6 +164,11 @@ impl Default for Metrics {
         let age = "Time since the API server has shown something of a kind";
         let ages = metrics.watch_ages.clone();
         registry.register_with_unit("watch_age", age, Unit::Seconds, ages);
+        let age = "Time since the NodeMemoryLocality of the node was written; 0 where the cluster does not define it";
+        let report_age = metrics.report_age.clone();
+        registry.register_with_unit("node_report_age", age, Unit::Seconds, report_age);
+        let runs = "Runs of schedules of pods that have ended, by namespace and end";
+        registry.register("runs", runs, metrics.runs.clone());
         *metrics.registry.lock() = registry;
         metrics
     }
@@ -165,6 +183,8 @@ impl Metrics {
     pub fn text(&self, waiting: Pending, health: &Health, of_daemon: Option<&str>) -> String {
         let now = Instant::now();
         self.ready.set((self.is_declared() && health.unread(now).is_none()).into());
+        let age = self.reported.lock().map_or(0.0, |at| (now - at).as_secs_f64());
+        self.report_age.set(age);
         self.watch_ages.clear();
         for (kind, age) in health.ages(now) {
             // Several ConfigMaps are one kind: the one that was seen the longest ago counts.
@@ -185,6 +205,29 @@ impl Metrics {
         text += of_daemon.unwrap_or_default();
         let _ = encode_eof(&mut text);
         text
+    }
+
+    /// The NodeMemoryLocality was written, or (`false`) the cluster does not define it.
+    pub fn reported(&self, is_defined: bool) {
+        *self.reported.lock() = is_defined.then(Instant::now);
+    }
+
+    /// The NodeMemoryLocality is wanted from now on.
+    pub fn wants_report(&self) {
+        self.reported.lock().get_or_insert_with(Instant::now);
+    }
+
+    /// A run for a pod of this namespace has ended like this. Namespaces beyond [`NAMESPACES`] are one.
+    pub fn ran(&self, namespace: &str, end: &str) {
+        let namespace = match self.namespaces.lock() {
+            mut known if known.len() < NAMESPACES || known.contains(namespace) => {
+                known.insert(namespace.to_owned());
+                namespace
+            }
+            _ => "",
+        };
+        let labels = [("namespace", namespace.to_owned()), ("end", end.to_owned())];
+        self.runs.get_or_create(&labels).inc();
     }
 
     /// A request has ended like this.

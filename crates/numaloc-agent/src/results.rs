@@ -68,6 +68,28 @@ impl Results {
         self.begun.extend(schedules);
     }
 
+    /// How the last run of a schedule has ended, in one word.
+    pub fn end(&self, schedule: &str) -> Option<&'static str> {
+        Some(match self.runs.get(schedule)?.result.verdict {
+            Verdict::Completed { .. } => "completed",
+            Verdict::NoTarget | Verdict::Reached | Verdict::Skipped(_) => "skipped",
+            Verdict::Failed(_) => "failed",
+        })
+    }
+
+    /// Whether a schedule has begun a run of which nothing has been heard.
+    pub fn is_begun(&self, schedule: &str) -> bool {
+        self.begun.contains(schedule)
+    }
+
+    /// The error with which the last run of a schedule has ended.
+    pub fn error(&self, schedule: &str) -> Option<&str> {
+        match &self.runs.get(schedule)?.result.verdict {
+            Verdict::Failed(why) => Some(why),
+            _ => None,
+        }
+    }
+
     /// Runs of these schedules, and no others, are under way.
     pub fn active(&mut self, schedules: BTreeSet<String>) {
         self.active = schedules;
@@ -159,7 +181,7 @@ impl Results {
     }
 
     fn of(&self, container: &WantedContainer) -> Option<&Run> {
-        self.runs.get(container.schedule()?)
+        self.runs.get(&container.schedule()?)
     }
 }
 
@@ -309,7 +331,7 @@ fn ended<'r>(
         return None;
     }
     let is_named = |names: &BTreeSet<String>, container: &WantedContainer| {
-        container.schedule().is_some_and(|name| names.contains(name))
+        container.schedule().is_some_and(|name| names.contains(&name))
     };
     let waits = |container: &WantedContainer| is_named(&results.begun, container);
     let misses = |container: &WantedContainer| {

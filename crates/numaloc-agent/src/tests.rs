@@ -9,6 +9,7 @@ mod real;
 mod recorded;
 mod reports;
 mod restarts;
+mod rollout;
 pub(crate) mod samples;
 mod waits;
 
@@ -43,10 +44,14 @@ impl Agent {
     }
 
     fn of_api(config: Config, api: Api, daemon: impl Daemon + Send + 'static) -> Self {
+        Self::on(NODE, config, api, daemon)
+    }
+
+    fn on(node: &str, config: Config, api: Api, daemon: impl Daemon + Send + 'static) -> Self {
         // The tests have addresses of their own.
-        let config = Arc::new(Config { listen: None, ..config });
+        let (node, config) = (node.to_owned(), Arc::new(Config { listen: None, ..config }));
         Self(tokio::spawn(async move {
-            work(config, NODE.to_owned(), api, daemon).await.expect("it does not end");
+            work(config, node, api, daemon).await.expect("it does not end");
         }))
     }
 }

@@ -9,7 +9,8 @@ use numaloc_node::{
     CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, agent_id, fitting,
 };
 use numaloc_policy::{
-    Decision, DecisionSource, PodEvent, RUN_KEY, Settings, Sources, class_of, decide,
+    DecidingPolicy, Decision, DecisionSource, PodEvent, RUN_KEY, Settings, Sources, class_of,
+    decide,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -68,6 +69,10 @@ pub struct WantedContainer {
     pub container_id: Option<String>,
     /// The source that has decided, and any error in it.
     pub decided_by: String,
+    /// The policy of the cluster that has decided.
+    pub policy: Option<DecidingPolicy>,
+    /// Whether its schedule is that of an earlier decision until a first run of this one may begin.
+    pub waits: bool,
     /// The records that numalocd should have.
     pub records: Wanted,
 }
@@ -78,9 +83,18 @@ impl WantedContainer {
         format!("{}{}", WorkloadId::PREFIX, self.records.id)
     }
 
-    /// The name of its schedule; `None`: its memory stays where it is.
-    pub fn schedule(&self) -> Option<&str> {
-        self.records.schedule.as_ref().map(|schedule| schedule.name.as_str())
+    /// The name of its schedule, or of the one that it may have of an earlier decision; `None`: its memory stays where
+    /// it is.
+    pub fn schedule(&self) -> Option<String> {
+        self.records.scheduled()
+    }
+
+    /// Has its first run wait: what was decided before stays.
+    pub fn wait(&mut self) {
+        self.records.schedule = None;
+        self.records.stays = true;
+        self.decided_by.push_str("; its first run waits for its turn");
+        self.waits = true;
     }
 
     /// Whether its schedule starts no run unasked.
@@ -129,6 +143,7 @@ pub fn wanted(
                     })
                 });
         }
+        let mut policy = None;
         let decided_by = match decide(&facts.pod, &policed, sources) {
             Ok(decision) => {
                 wanted.events.extend(decision.event(&container.name));
@@ -152,6 +167,8 @@ pub fn wanted(
                         registrar.creator().map(|of| schedule(&ours, &decision, settings, of));
                 }
                 records.bounds = decision.bounds;
+                records.stops = decision.policy.as_ref().is_some_and(|policy| policy.is_paused);
+                policy = decision.policy;
                 records.notes = decision.notes;
                 decision.source.to_string()
             }
@@ -178,7 +195,14 @@ pub fn wanted(
             ));
         }
         let (name, container_id) = (container.name.clone(), container.id.clone());
-        wanted.containers.push(WantedContainer { name, container_id, decided_by, records });
+        wanted.containers.push(WantedContainer {
+            name,
+            container_id,
+            decided_by,
+            policy,
+            waits: false,
+            records,
+        });
     }
     wanted
 }

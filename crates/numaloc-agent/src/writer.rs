@@ -4,6 +4,7 @@ mod refusals;
 
 use crate::{
     budget::Budget,
+    clock,
     cluster::api::{Api, ApiError, MANAGER, Refusal},
     config::Config,
     figures::Figures,
@@ -12,7 +13,7 @@ use crate::{
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
 use numaloc_policy::{
-    GROUP, NODE_KIND, NodeLocality, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION,
+    GROUP, NODE_KIND, NODES_PLURAL, NodeLocality, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION,
 };
 use refusals::Refusals;
 use serde_json::{Value, json};
@@ -132,7 +133,7 @@ fn is_conflict(work: &Work, refusal: &Refusal) -> bool {
 /// Writes the NodeMemoryLocality forever: changes at once, the rest in intervals. A cluster may do without the kind:
 /// numalocd's figures are then not wanted for it, and it is tried again after a while.
 pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -> Infallible {
-    let path = format!("/apis/{GROUP}/{VERSION}/nodememorylocalities/{node}");
+    let path = format!("/apis/{GROUP}/{VERSION}/{NODES_PLURAL}/{node}");
     let empty = json!({
         "apiVersion": format!("{GROUP}/{VERSION}"), "kind": NODE_KIND, "metadata": {"name": node},
     });
@@ -151,6 +152,10 @@ pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -
                 }
             };
             figures.define(is_defined);
+            match is_defined {
+                true => api.metrics().wants_report(),
+                false => api.metrics().reported(false),
+            }
             if !is_defined {
                 sleep(UNDEFINED).await;
             }
@@ -164,8 +169,11 @@ pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -
         if !is_due {
             continue;
         }
-        match api.apply(&path, &locality.object(node, &uid, SystemTime::now())).await {
-            Ok(()) => written = Some((locality, uid, Instant::now())),
+        match api.apply(&path, &locality.object(node, &uid, clock::now())).await {
+            Ok(()) => {
+                api.metrics().reported(true);
+                written = Some((locality, uid, Instant::now()));
+            }
             Err(error) if error.refused() == Some(404) => is_defined = false,
             // The next one is newer: this one is not retried.
             Err(error) => {

@@ -174,9 +174,9 @@ impl<D: Daemon> Records<D> {
         for orphan in orphans {
             self.remove(&orphan).await?;
         }
-        for Wanted { schedule, bounds, .. } in all {
+        for Wanted { schedule, bounds, stops, .. } in all {
             if let Some(schedule) = schedule {
-                self.settle(schedule, bounds).await?;
+                self.settle(schedule, bounds, stops).await?;
             }
         }
         Ok(())
@@ -245,7 +245,9 @@ impl<D: Daemon> Records<D> {
         }
         let is_registered = self.is_registered(&wanted);
         match wanted.schedule {
-            Some(schedule) if is_registered => self.settle(schedule, wanted.bounds).await,
+            Some(schedule) if is_registered => {
+                self.settle(schedule, wanted.bounds, wanted.stops).await
+            }
             Some(_) => Ok(()),
             None if wanted.stays => Ok(()),
             None => self.unschedule(&wanted.id).await,
@@ -278,8 +280,13 @@ impl<D: Daemon> Records<D> {
         if self.stored.contains_key(&schedule) { self.remove(&schedule).await } else { Ok(()) }
     }
 
-    /// Creates or updates a schedule.
-    async fn settle(&mut self, schedule: v1::Schedule, bounds: PodBounds) -> Result<(), Status> {
+    /// Creates or updates a schedule. Its runs are cancelled if it `stops`.
+    async fn settle(
+        &mut self,
+        schedule: v1::Schedule,
+        bounds: PodBounds,
+        stops: bool,
+    ) -> Result<(), Status> {
         let name = schedule.name.clone();
         self.held.remove(&name);
         let Some(stored) = self.stored.get(&name) else {
@@ -317,6 +324,9 @@ impl<D: Daemon> Records<D> {
             let done = self.daemon.update(schedule.clone(), FIELDS).await;
             if self.is_done(&name, done)?.is_none() {
                 return Ok(());
+            }
+            if stops && schedule.paused {
+                self.cancel(&name).await?;
             }
         }
         if is_asked || !schedule.paused {
@@ -370,19 +380,24 @@ impl<D: Daemon> Records<D> {
 
     /// Removes a schedule, and cancels its jobs.
     async fn remove(&mut self, schedule: &str) -> Result<(), Status> {
-        let value = |stored: &v1::Schedule| stored.labels.get(self.mark.key).cloned();
-        let value = self.stored.get(schedule).and_then(value).unwrap_or_default();
         match self.daemon.delete(schedule.to_owned()).await {
             Err(status) if status.code() == Code::NotFound => {}
             done => {
                 self.is_done(schedule, done)?;
             }
         }
-        let cancelled = self.daemon.cancel(self.me.clone(), value).await;
-        self.is_done(schedule, cancelled)?;
+        self.cancel(schedule).await?;
         self.held.remove(schedule);
         self.stored.remove(schedule);
         Ok(())
+    }
+
+    /// Cancels the jobs of a schedule.
+    async fn cancel(&mut self, schedule: &str) -> Result<(), Status> {
+        let value = |stored: &v1::Schedule| stored.labels.get(self.mark.key).cloned();
+        let value = self.stored.get(schedule).and_then(value).unwrap_or_default();
+        let cancelled = self.daemon.cancel(self.me.clone(), value).await;
+        self.is_done(schedule, cancelled).map(drop)
     }
 
     /// The result of a call; `None` if numalocd has refused it. It is then retried later.

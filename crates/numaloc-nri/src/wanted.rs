@@ -70,6 +70,7 @@ pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option
         workload: Some(workload),
         schedule,
         stays: false,
+        stops: false,
         notes,
         bounds,
     })

@@ -1,8 +1,8 @@
 //! Sources of policies to one decision.
 
 use crate::{
-    BadAnnotation, Ceilings, Container, OWN_STATUS_KEY, Pod, Policies, PolicyResource, Settings,
-    class,
+    BadAnnotation, Ceilings, Container, OWN_STATUS_KEY, Pod, Policies, PolicyResource, Rollout,
+    Settings, class,
     cluster::ClassStrategy,
     config,
     keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY},
@@ -13,7 +13,10 @@ use numaloc_api::value::QosClass;
 use numaloc_config::written::{Problem, Problems, SHOWN_MAX, Tree, all, below, shown};
 use numaloc_core::Offload;
 use serde::Deserialize;
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 /// The annotation of Koordinator's contract for memory locality.
 pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
@@ -104,10 +107,31 @@ pub struct Decision {
     pub settings: Option<Settings>,
     /// Whether the source cannot be parsed, and what it has decided before stays; `settings` is `None` then.
     pub stays: bool,
+    /// The policy of the cluster that has decided.
+    pub policy: Option<DecidingPolicy>,
     /// Remarks, a sentence each: reductions by the ceilings, and keys that are unknown. They can be shown unescaped.
     pub notes: Vec<String>,
     /// The bounds of what its pod may ask for, which are not about one migration.
     pub bounds: PodBounds,
+}
+
+/// A policy of the cluster that has decided about a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidingPolicy {
+    pub uid: String,
+    /// When it was last changed; `None`: that is not known.
+    pub changed: Option<SystemTime>,
+    /// Whether no run of it starts, and those under way end.
+    pub is_paused: bool,
+    /// When first runs may begin.
+    pub rollout: Rollout,
+}
+
+impl From<&PolicyResource> for DecidingPolicy {
+    fn from(policy: &PolicyResource) -> Self {
+        let PolicyResource { uid, changed, is_paused, rollout, .. } = policy.clone();
+        Self { uid, changed, is_paused, rollout }
+    }
 }
 
 /// The most that a pod may ask for in number and time.
@@ -188,8 +212,10 @@ pub fn decide<'a>(
     let by_label = || strategy?.get(&class::named(pod)?).cloned();
     let by = |policy: &PolicyResource| DecisionSource::Policy(policy.to_string());
     let mut stays = false;
+    let mut decided = None;
     let (source, settings) = if let Some(policy) = policies.enforced() {
-        (by(policy), policy.verdict.settings())
+        decided = Some(policy);
+        (by(policy), policy.settings())
     } else if let Some((key, settings)) = asked(pod, container, &mut notes)? {
         let settings = match key == KOORDINATOR_KEY {
             true => settings.map(with_offload),
@@ -198,9 +224,11 @@ pub fn decide<'a>(
         let source = DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX));
         (source, bound(settings, &mut notes))
     } else if let Some(policy) = policies.of_namespace() {
-        (by(policy), bound(policy.verdict.settings(), &mut notes))
+        decided = Some(policy);
+        (by(policy), bound(policy.settings(), &mut notes))
     } else if let Some(policy) = policies.of_cluster() {
-        (by(policy), policy.verdict.settings())
+        decided = Some(policy);
+        (by(policy), policy.settings())
     } else if let Some(settings) = by_label() {
         (DecisionSource::ConfigMap, settings.map(with_offload))
     } else if sources.is_strategy_unknown && class::named(pod).is_some() {
@@ -219,7 +247,8 @@ pub fn decide<'a>(
         None => settings,
     });
     let bounds = PodBounds { containers: ceilings.containers, min_interval: ceilings.min_interval };
-    Ok(Decision { class, source, settings, stays, notes, bounds })
+    let policy = decided.map(DecidingPolicy::from);
+    Ok(Decision { class, source, settings, stays, policy, notes, bounds })
 }
 
 /// The class of a container. Bounds of a policy that is for the class that it has without its label may trust the label.

@@ -69,8 +69,8 @@ pub use cluster::{
     ThresholdConfig, read_dsa_config,
 };
 pub use decide::{
-    CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
-    PodBounds, RUN_KEY, Sources, VALUE_MAX, class_of, decide,
+    CONTAINER_KEY, DecidingPolicy, Decision, DecisionSource, Defaults, KOORDINATOR_KEY,
+    POLICIES_KEY, POLICY_KEY, PodBounds, RUN_KEY, Sources, VALUE_MAX, class_of, decide,
 };
 pub use event::PodResult;
 pub use keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY};
@@ -79,9 +79,9 @@ pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{
-    BadPolicy, ClusterScope, Condition, GROUP, KnownPolicy, NODE_KIND, Node, NodeLocality,
-    NumaNodeLocality, Policies, PolicyKind, PolicyResource, PolicyVerdict, RemoteContainer,
-    VERSION, definitions,
+    BadPolicy, ClusterScope, Condition, GROUP, KnownPolicy, LastError, NODE_KIND, NODES_PLURAL,
+    Node, NodeLocality, NumaNodeLocality, Policies, PolicyKind, PolicyReach, PolicyResource,
+    PolicyStatus, PolicyVerdict, RemoteContainer, Rollout, Turn, VERSION, definitions,
 };
 pub use result::{ContainerResult, Verdict};
 pub use selector::Selector;

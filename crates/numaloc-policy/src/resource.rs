@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `bad` | objects that cannot be parsed, and what applies instead |
 //! | `scope` | the policies that decide for a container |
-//! | `rollout` | the nodes that a policy has reached |
+//! | `rollout` | the nodes that a policy has reached, and when first runs may begin |
+//! | `status` | the report of the agents about a policy |
 //! | `node_locality` | an agent's report about its node |
 //! | `definition` | the kinds of policies as CustomResourceDefinitions |
 //! | `group` | the API group of the kinds |
@@ -18,6 +19,7 @@ mod group;
 mod node_locality;
 mod rollout;
 mod scope;
+mod status;
 
 use crate::{Ceilings, Container, Pod, Selector, Settings, own, time};
 use numaloc_api::value::QosClass;
@@ -34,8 +36,12 @@ use std::{
 
 pub use bad::{BadPolicy, KnownPolicy};
 pub use group::{GROUP, VERSION};
-pub use node_locality::{Condition, NODE_KIND, NodeLocality, NumaNodeLocality, RemoteContainer};
+pub use node_locality::{
+    Condition, NODE_KIND, NODES_PLURAL, NodeLocality, NumaNodeLocality, RemoteContainer,
+};
+pub use rollout::Rollout;
 pub use scope::Policies;
+pub use status::{LastError, PolicyReach, PolicyStatus, Turn};
 
 /// The definitions of all kinds, as objects of `apiextensions.k8s.io/v1`.
 pub fn definitions() -> Vec<serde_json::Value> {
@@ -83,6 +89,10 @@ pub struct PolicyResource {
     pub name: String,
     /// Its uid, which a policy of the same name that is created later does not have.
     pub uid: String,
+    /// The number of its specification, which the API server counts; 0: it is not known.
+    pub generation: u64,
+    /// When another program than the agents has changed it last; `None`: that is not known.
+    pub changed: Option<SystemTime>,
     /// Of several policies that match, the one with the highest priority decides; then the one whose name is first in the order of
     /// bytes.
     pub priority: i32,
@@ -92,6 +102,10 @@ pub struct PolicyResource {
     pub containers: BTreeSet<String>,
     /// The effect on matching containers.
     pub verdict: PolicyVerdict,
+    /// Whether no run of it starts, and those under way end.
+    pub is_paused: bool,
+    /// When first runs may begin.
+    pub rollout: Rollout,
     /// The fields that only policies of the cluster have.
     pub cluster: ClusterScope,
 }
@@ -171,7 +185,8 @@ impl PolicyResource {
         let spec = object.get("spec").ok_or_else(|| whole("is missing".to_owned()))?;
         let tree = Tree::deserialize(spec).map_err(|error| whole(error.to_string()))?;
         let read = all("spec", &tree, |tree| Self::of_spec(kind, tree, spec)).map_err(bad)?;
-        Ok(Self { uid, namespace, name, ..read })
+        let (generation, changed) = (status::generation(object), status::changed(object));
+        Ok(Self { uid, namespace, name, generation, changed, ..read })
     }
 
     fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problems> {
@@ -180,6 +195,8 @@ impl PolicyResource {
         let pods = object.take("podSelector", Selector::read)?.unwrap_or_default();
         let containers = object.take("containers", texts)?.unwrap_or_default();
         let verdict = object.take("schedule", verdict)?.unwrap_or(PolicyVerdict::Abstains);
+        let is_paused = object.take("paused", flag)?.unwrap_or_default();
+        let rollout = object.take("rollout", Rollout::read)?.unwrap_or_default();
         let cluster = match kind {
             PolicyKind::Namespaced => ClusterScope::default(),
             PolicyKind::Cluster => cluster_scope(&mut object, spec)?,
@@ -192,8 +209,22 @@ impl PolicyResource {
             let hint = "write for example {\"interval\": \"10m\"}, or {\"policy\": \"none\"}";
             return Err(Problem::new("spec.schedule", "is missing", hint).into());
         }
-        let (namespace, name, uid) = Default::default();
-        Ok(Self { kind, namespace, name, uid, priority, pods, containers, verdict, cluster })
+        let (namespace, name, uid, generation, changed) = Default::default();
+        Ok(Self {
+            kind,
+            namespace,
+            name,
+            uid,
+            generation,
+            changed,
+            priority,
+            pods,
+            containers,
+            verdict,
+            is_paused,
+            rollout,
+            cluster,
+        })
     }
 
     /// Whether it is for a pod of this namespace with these labels.
@@ -235,6 +266,14 @@ impl PolicyVerdict {
             Self::Abstains | Self::Off => None,
             Self::Settings(settings) => Some((**settings).clone()),
         }
+    }
+}
+
+impl PolicyResource {
+    /// The settings to apply; `None`: none.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        let settings = self.verdict.settings()?;
+        Some(if self.is_paused { settings.paused() } else { settings })
     }
 }
 

@@ -63,6 +63,13 @@ impl Settings {
         self.schedule.paused
     }
 
+    /// The same, with runs kept from starting.
+    #[must_use]
+    pub(crate) fn paused(mut self) -> Self {
+        self.schedule.paused = true;
+        self
+    }
+
     /// The requested spec, defaults included: to be compared with bounds, not to be passed on.
     pub(crate) fn asked(&self) -> MigrationSpec {
         let spec = self.schedule.spec.clone().unwrap_or_default();

@@ -1,17 +1,27 @@
-//! Compares the files of `packaging/kubernetes/crds` with the definitions of the kinds, of which they are made.
+//! Compares the files of `packaging/kubernetes/crds`, and the chart's copies, with the definitions of the kinds, of which they
+//! are made.
 
 use std::{env, fs, path::Path};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/kubernetes/crds");
+const FOLDERS: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/kubernetes/crds"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/kubernetes/numaloc/crds"),
+];
 
 #[test]
 fn the_files_are_what_the_definitions_say() {
+    for folder in FOLDERS {
+        compare(Path::new(folder));
+    }
+}
+
+fn compare(folder: &Path) {
     let writes = env::var("NUMALOC_CRDS").is_ok_and(|value| value == "write");
     let definitions = numaloc_policy::definitions();
-    assert_eq!(fs::read_dir(FOLDER).expect("a folder").count(), definitions.len());
+    assert_eq!(fs::read_dir(folder).expect("a folder").count(), definitions.len());
     for definition in definitions {
         let name = definition["spec"]["names"]["plural"].as_str().expect("a name");
-        let path = Path::new(FOLDER).join(format!("{name}.yaml"));
+        let path = folder.join(format!("{name}.yaml"));
         let text = serde_saphyr::to_string(&definition).expect("YAML");
         let text = format!(
             "# Made by NUMALOC_CRDS=write cargo test -p numaloc-policy --test definitions\n{text}"

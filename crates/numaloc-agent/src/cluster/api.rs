@@ -67,6 +67,8 @@ impl ApiError {
 pub struct Api {
     client: kube::Client,
     metrics: Arc<Metrics>,
+    /// The namespace that this process is of.
+    namespace: String,
 }
 
 impl fmt::Debug for Api {
@@ -123,13 +125,19 @@ impl Api {
         let agent = concat!("numaloc-agent/", env!("CARGO_PKG_VERSION"));
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((header::USER_AGENT, agent));
-        Ok(Self { client: kube::Client::try_from(config)?, metrics: Arc::default() })
+        let namespace = config.default_namespace.clone();
+        Ok(Self { client: kube::Client::try_from(config)?, metrics: Arc::default(), namespace })
     }
 
     /// An API server that is not real.
     #[cfg(test)]
     pub fn fake(client: kube::Client) -> Self {
-        Self { client, metrics: Arc::default() }
+        Self { client, metrics: Arc::default(), namespace: "kube-system".to_owned() }
+    }
+
+    /// The namespace that this process is of: that of its pod, or that of the kubeconfig.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// The figures that count the calls.
@@ -145,6 +153,16 @@ impl Api {
         let request = request(Method::GET, path).header(header::ACCEPT, form.accept(true));
         let bytes = self.whole("list", request.body(Body::empty())).await?;
         serde_json::from_slice(&bytes).map_err(|error| ApiError::Lost(format!("a list: {error}")))
+    }
+
+    /// Gets an object.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        let bytes = self.whole("get", request(Method::GET, path).body(Body::empty())).await?;
+        let bad = |error| ApiError::Lost(format!("an object: {error}"));
+        serde_json::from_slice(&bytes).map_err(bad)
     }
 
     /// Begins a watch.

@@ -1,6 +1,6 @@
 //! Objects of the cluster, as far as they are read: a pod has many fields, and its node many pods.
 
-use numaloc_policy::STATUS_KEY;
+use numaloc_policy::{PolicyReach, STATUS_KEY};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -63,6 +63,42 @@ impl<'de> Deserialize<'de> for PolicyObject {
     }
 }
 
+/// A NodeMemoryLocality, as far as other agents read it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeObject {
+    pub metadata: Meta,
+    pub status: NodeReport,
+}
+
+/// What an agent reports about policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeReport {
+    /// When it was written, as RFC 3339 has it.
+    pub observed_time: String,
+    #[serde(deserialize_with = "or_none")]
+    pub policies: Vec<PolicyReach>,
+}
+
+/// A Lease of `coordination.k8s.io/v1`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct LeaseObject {
+    pub metadata: Meta,
+    #[serde(deserialize_with = "or_none")]
+    pub spec: LeaseSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LeaseSpec {
+    #[serde(deserialize_with = "or_none")]
+    pub holder_identity: String,
+    #[serde(deserialize_with = "or_none")]
+    pub lease_transitions: u64,
+}
+
 /// The metadata that all objects have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -71,6 +107,8 @@ pub struct Meta {
     pub namespace: String,
     pub uid: String,
     pub resource_version: String,
+    /// The number of its specification, for objects that have one.
+    pub generation: u64,
     /// When it was created, as RFC 3339 has it; empty if that is not known.
     #[serde(deserialize_with = "or_none")]
     pub creation_timestamp: String,
@@ -176,6 +214,12 @@ impl Object for ConfigMapObject {
 }
 
 impl Object for PolicyObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Object for NodeObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }

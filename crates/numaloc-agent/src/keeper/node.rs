@@ -15,7 +15,8 @@ use tonic::Status;
 impl<D: Daemon> Keeper<D> {
     /// Reads the figures of numalocd, for scrapers of the agent and for the NodeMemoryLocality.
     pub(super) async fn read_figures(&mut self) -> Result<(), Status> {
-        self.read_at = Instant::now() + figures::PERIOD;
+        self.last_read = Instant::now();
+        self.read_at = self.last_read + figures::PERIOD;
         let text = match self.records.daemon().metrics().await {
             Err(status) if is_lost(&status) => return Err(status),
             Err(status) => {
@@ -51,10 +52,11 @@ impl<D: Daemon> Keeper<D> {
             return;
         }
         let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
-        let managed = containers.filter(|container| container.schedule().is_some()).count();
+        let managed = containers.filter(|container| container.records.schedule.is_some()).count();
         let around = Surroundings {
             pods: self.pods.values().map(|pod| &*pod.facts).collect(),
             managed: managed as u64,
+            policies: self.rollouts.told(),
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
             refused: self.outbox.problem(),
             unread: self.health.unread(Instant::now()),

@@ -31,6 +31,9 @@ impl<D: Daemon> Keeper<D> {
         let me = self.records.me().to_owned();
         let schedules = self.records.daemon().schedules(me).await?.into_iter();
         for schedule in schedules.filter(|of| self.of_schedule.contains_key(&of.name)) {
+            if schedule.state() == v1::ScheduleState::Active {
+                self.results.begin([schedule.name.clone()].into());
+            }
             if !self.results.is_unseen(&schedule) {
                 continue;
             }
@@ -48,8 +51,17 @@ impl<D: Daemon> Keeper<D> {
         event: Option<Result<v1::Event, Status>>,
     ) -> Result<(), Status> {
         let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
+        let is_end =
+            !matches!(event.r#type(), v1::EventType::TargetGone | v1::EventType::ScheduleRemoved);
         let schedule = self.results.take(event);
+        if let Some(name) = schedule.as_ref().filter(|_| is_end)
+            && let Some(pod) = self.of_schedule.get(name).and_then(|key| self.pods.get(key))
+            && let Some(end) = self.results.end(name)
+        {
+            self.metrics.ran(&pod.facts.pod.namespace, end);
+        }
         if let Some(key) = schedule.and_then(|schedule| self.of_schedule.get(&schedule)).cloned() {
+            self.run_ended(&key);
             self.ended.insert(key);
             self.say_at.get_or_insert_with(|| Instant::now() + TOGETHER);
         }

@@ -3,11 +3,11 @@
 
 mod write;
 
-use crate::cluster::api::Api;
+use crate::{clock, cluster::api::Api};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame};
-use numaloc_policy::PolicyKind;
+use numaloc_policy::{NODES_PLURAL, PolicyKind};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::{
@@ -25,6 +25,9 @@ pub const NODE: &str = "node-1";
 /// The path where agents write reports about their nodes.
 const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities/";
 
+/// The Leases of the agents' namespace.
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// A cluster. Clones are the same one.
@@ -41,8 +44,8 @@ struct Shared {
 struct State {
     /// Objects by the path of their collection, and `namespace/name`.
     objects: BTreeMap<(String, String), Value>,
-    /// Changes: the version, the path of the collection, and the line.
-    history: Vec<(u64, String, String)>,
+    /// Changes: the version, the path of the collection, and what watches are shown.
+    history: Vec<(u64, String, Arc<Value>)>,
     version: u64,
     /// Watches from before this version have expired.
     oldest: u64,
@@ -63,9 +66,9 @@ struct State {
     forbidden_namespace: String,
     /// The paths of kinds that are defined by custom resources.
     kinds: BTreeSet<String>,
-    /// Number of writes of NodeMemoryLocality; of each node the last one is kept.
+    /// Number of writes of NodeMemoryLocality, and of the status of policies.
     node_writes: usize,
-    node_localities: BTreeMap<String, Value>,
+    status_writes: usize,
 }
 
 impl Cluster {
@@ -114,17 +117,39 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
-    /// Defines the kinds of policies.
+    /// Defines the kinds of policies, and that of the reports.
     pub fn define(&self) {
-        for kind in PolicyKind::ALL {
-            let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
-            self.state().kinds.insert(path);
+        let kinds = PolicyKind::ALL.map(PolicyKind::plural).into_iter().chain([NODES_PLURAL]);
+        for kind in kinds {
+            self.state().kinds.insert(format!("/apis/numaloc.io/v1alpha1/{kind}"));
         }
+    }
+
+    /// The status of a policy.
+    pub fn status(&self, namespace: &str, name: &str) -> Value {
+        let kind = if namespace.is_empty() { PolicyKind::Cluster } else { PolicyKind::Namespaced };
+        let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
+        let state = self.state();
+        let object = state.objects.get(&(path, format!("{namespace}/{name}")));
+        object.map(|object| object["status"].clone()).unwrap_or_default()
+    }
+
+    /// The agent that holds the Lease.
+    pub fn leader(&self) -> Option<String> {
+        let state = self.state();
+        let mut leases = state.objects.iter().filter(|((path, _), _)| path == LEASES);
+        Some(leases.next()?.1["spec"]["holderIdentity"].as_str()?.to_owned())
+    }
+
+    /// The number of writes of the status of policies.
+    pub fn status_writes(&self) -> usize {
+        self.state().status_writes
     }
 
     /// The agent's report about its node.
     pub fn node_locality(&self) -> Option<Value> {
-        self.state().node_localities.get(NODE).cloned()
+        let key = (NODE_LOCALITIES.trim_end_matches('/').to_owned(), NODE.to_owned());
+        self.state().objects.get(&key).cloned()
     }
 
     /// Removes the definitions of the kinds.
@@ -141,11 +166,16 @@ impl Cluster {
             }
         };
         let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
-        self.put(
-            &path,
-            &format!("{namespace}/{name}"),
-            json!({"metadata": metadata, "spec": spec}),
-        );
+        let key = format!("{namespace}/{name}");
+        let before = self.state().objects.get(&(path.clone(), key.clone())).cloned();
+        let before = before.unwrap_or_default();
+        let mut object = json!({"metadata": metadata, "spec": spec, "status": before["status"]});
+        let generation = before["metadata"]["generation"].as_u64().unwrap_or_default();
+        let is_same = before["spec"] == *spec;
+        object["metadata"]["generation"] = (generation + u64::from(!is_same)).into();
+        let now = numaloc_api::timestamp(clock::now()).to_string();
+        object["metadata"]["managedFields"] = json!([{"manager": "kubectl", "time": now}]);
+        self.put(&path, &key, object);
     }
 
     /// Creates or replaces a pod.
@@ -199,7 +229,7 @@ impl Cluster {
         self.state().node_writes
     }
 
-    /// Takes the requests so far, as `METHOD path`, but for those about the node.
+    /// Takes the requests so far, as `METHOD path`, but for those about nodes, Leases and the status of policies.
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state().requests)
     }
@@ -262,9 +292,12 @@ impl Cluster {
         let (is_hung, is_gone) = {
             let mut state = self.state();
             let is_dry = head.uri.query().is_some_and(|query| query.contains("dryRun"));
-            match head.uri.path().starts_with(NODE_LOCALITIES) {
-                true => state.node_writes += usize::from(!is_dry),
-                false => state.requests.push(format!("{} {}", head.method, head.uri)),
+            let path = head.uri.path();
+            let nodes = NODE_LOCALITIES.trim_end_matches('/');
+            if path.starts_with(NODE_LOCALITIES) {
+                state.node_writes += usize::from(!is_dry);
+            } else if path != nodes && !path.starts_with(LEASES) && !is_policy_status(path) {
+                state.requests.push(format!("{} {}", head.method, head.uri));
             }
             (state.is_hung, state.is_gone)
         };
@@ -290,8 +323,10 @@ impl Cluster {
         Ok(match head.method {
             Method::GET if query.contains_key("watch") => {
                 let from = query["resourceVersion"].parse().expect("a version");
-                self.watch(path, from)
+                let selector = query.get("fieldSelector").copied().unwrap_or_default();
+                self.watch(path, selector.to_owned(), from)
             }
+            Method::GET if path.starts_with(LEASES) => self.lease(path),
             Method::GET if path.starts_with("/apis/") && !self.state().kinds.contains(path) => {
                 undefined()
             }
@@ -303,19 +338,25 @@ impl Cluster {
 
     fn list(&self, path: &str, selector: &str) -> Answer {
         let state = self.state();
-        let name =
-            selector.split_once("%3D").map(|(_, name)| name).filter(|_| path != "/api/v1/pods");
-        let items = state.objects.iter().filter(|((of, name_of), _)| {
-            let short = name_of.rsplit('/').next();
-            of == path && name.is_none_or(|name| short == Some(name))
-        });
+        let items = state
+            .objects
+            .iter()
+            .filter(|((of, _), object)| of == path && is_selected(selector, object));
         let items: Vec<_> = items.map(|(_, object)| object.clone()).collect();
         let list =
             json!({"metadata": {"resourceVersion": state.version.to_string()}, "items": items});
         answer(StatusCode::OK, &list)
     }
 
-    fn watch(&self, path: &str, from: u64) -> Answer {
+    fn lease(&self, path: &str) -> Answer {
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        match self.state().objects.get(&(LEASES.to_owned(), name)) {
+            Some(lease) => answer(StatusCode::OK, lease),
+            None => undefined(),
+        }
+    }
+
+    fn watch(&self, path: &str, selector: String, from: u64) -> Answer {
         let (sender, receiver) = mpsc::unbounded_channel();
         let cluster = self.clone();
         let path = path.to_owned();
@@ -343,11 +384,12 @@ impl Cluster {
                         match state.is_hung {
                             true => Vec::new(),
                             false => {
-                                let new = state
-                                    .history
-                                    .iter()
-                                    .filter(|(version, of, _)| *version > at && *of == path);
-                                let lines = new.map(|(_, _, line)| line.clone()).collect();
+                                let begin = state.history.partition_point(|(it, ..)| *it <= at);
+                                let new =
+                                    state.history[begin..].iter().filter(|(_, of, change)| {
+                                        *of == path && is_selected(&selector, &change["object"])
+                                    });
+                                let lines = new.map(|(.., change)| format!("{change}\n")).collect();
                                 at = state.version;
                                 lines
                             }
@@ -394,7 +436,18 @@ impl Cluster {
 
 impl State {
     fn tell(&mut self, path: &str, kind: &str, object: &Value) {
-        let line = format!("{}\n", json!({"type": kind, "object": object}));
-        self.history.push((self.version, path.to_owned(), line));
+        let change = json!({"type": kind, "object": object});
+        self.history.push((self.version, path.to_owned(), Arc::new(change)));
     }
+}
+
+fn is_policy_status(path: &str) -> bool {
+    path.starts_with("/apis/numaloc.io/") && path.ends_with("/status")
+}
+
+/// Whether a field selector takes an object. Pods without a node are those of each.
+fn is_selected(selector: &str, object: &Value) -> bool {
+    let Some((field, value)) = selector.split_once("%3D") else { return true };
+    let field = object.pointer(&format!("/{}", field.replace('.', "/")));
+    field.is_none_or(|field| field == value)
 }

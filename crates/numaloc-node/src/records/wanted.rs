@@ -14,6 +14,8 @@ pub struct Wanted {
     pub schedule: Option<v1::Schedule>,
     /// Whether its schedule, if it has one, stays as it is, because what is wanted is not known.
     pub stays: bool,
+    /// Whether runs of its schedule that are under way are cancelled when it is paused.
+    pub stops: bool,
     /// Notices for its operator: a bad annotation, or a request that was reduced.
     pub notes: Vec<String>,
     /// The bounds of its pod.
@@ -22,7 +24,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// The name of the schedule that it has, or that stays.
-    pub(super) fn scheduled(&self) -> Option<String> {
+    pub fn scheduled(&self) -> Option<String> {
         let stays = || self.stays.then(|| format!("{}{}", ScheduleId::PREFIX, self.id));
         self.schedule.as_ref().map(|schedule| schedule.name.clone()).or_else(stays)
     }

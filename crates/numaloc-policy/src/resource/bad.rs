@@ -1,11 +1,11 @@
 //! Objects that cannot be parsed, and what applies instead of them.
 
 use super::{
-    CLASSES, ClusterScope, PRIORITY_MAX, PolicyKind, PolicyResource, PolicyVerdict, expiry, names,
-    priority, shown_name,
+    CLASSES, ClusterScope, PRIORITY_MAX, PolicyKind, PolicyResource, PolicyVerdict, Rollout,
+    expiry, names, priority, shown_name, status,
 };
 use crate::{Selector, own};
-use numaloc_config::written::{Object, Tree, list, one_of, texts, whole};
+use numaloc_config::written::{Object, Tree, list, one_of, texts, whole as number};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt};
@@ -99,9 +99,9 @@ pub(super) fn instead(
     namespace: &str,
     name: &str,
     uid: &str,
-    object: &Value,
+    whole: &Value,
 ) -> Instead {
-    let Some(spec) = object.get("spec") else { return Instead::Nothing };
+    let Some(spec) = whole.get("spec") else { return Instead::Nothing };
     let is_set = |key: &str| {
         let value = spec.get(key).filter(|value| !value.is_null());
         kind == PolicyKind::Cluster && value.is_some_and(|value| *value != Value::Bool(false))
@@ -125,7 +125,7 @@ pub(super) fn instead(
             let (namespaces, excluded_namespaces): (BTreeSet<_>, BTreeSet<_>) =
                 object.take("namespaces", names).ok().flatten().unwrap_or_default();
             let classes = object.take("qosClasses", |path, tree| list(path, tree, one_of(CLASSES)));
-            let rollout = object.take("rolloutPercent", whole(0..=100)).ok().flatten();
+            let rollout = object.take("rolloutPercent", number(0..=100)).ok().flatten();
             ClusterScope {
                 namespaces,
                 excluded_namespaces,
@@ -147,10 +147,14 @@ pub(super) fn instead(
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
+        generation: status::generation(whole),
+        changed: status::changed(whole),
         priority: priority.unwrap_or_default(),
         pods: pods.unwrap_or_default(),
         containers: containers.unwrap_or_default(),
         verdict: PolicyVerdict::Off,
+        is_paused: false,
+        rollout: Rollout::default(),
         cluster,
     };
     Instead::Off { policy: Box::new(policy), is_said }

@@ -4,6 +4,7 @@
 use super::{
     PRIORITY_MAX, PolicyKind,
     group::{GROUP, VERSION},
+    rollout, status,
 };
 use crate::{ceilings, own};
 use numaloc_core::{Profile, amount};
@@ -44,6 +45,7 @@ pub fn definition(kind: PolicyKind) -> Value {
                 "name": VERSION,
                 "served": true,
                 "storage": true,
+                "subresources": {"status": {}},
                 "additionalPrinterColumns": columns(kind),
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
@@ -54,6 +56,7 @@ pub fn definition(kind: PolicyKind) -> Value {
                         "kind": {"type": "string"},
                         "metadata": {"type": "object"},
                         "spec": spec(kind),
+                        "status": status::definition(),
                     },
                 }},
             }],
@@ -85,6 +88,15 @@ fn columns(kind: PolicyKind) -> Value {
         columns.push(column("Rollout", ".spec.rolloutPercent", "integer"));
         columns.push(column("Expires", ".spec.expires", "date"));
     }
+    columns.push(column("Paused", ".spec.paused", "boolean"));
+    columns.push(column(
+        "Accepted",
+        ".status.conditions[?(@.type==\"Accepted\")].status",
+        "string",
+    ));
+    columns.push(column("Nodes", ".status.nodes", "integer"));
+    columns.push(column("Pods", ".status.pods", "integer"));
+    columns.push(column("Waiting", ".status.waitingPods", "integer"));
     columns.push(column("Age", ".metadata.creationTimestamp", "date"));
     Value::Array(columns)
 }
@@ -98,6 +110,11 @@ fn spec(kind: PolicyKind) -> Value {
         "podSelector": described(selector(), "The pods, by their labels; all if it is empty or missing."),
         "containers": described(names(LABEL_MAX), "The containers of a pod, by name; all if it is empty or missing."),
         "schedule": schedule(),
+        "paused": {
+            "type": "boolean", "default": false,
+            "description": "Whether no run of it starts. Runs under way are cancelled when it is set.",
+        },
+        "rollout": rollout(),
     });
     let rule = match kind {
         PolicyKind::Namespaced => {
@@ -113,6 +130,31 @@ fn spec(kind: PolicyKind) -> Value {
         }
     };
     json!({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]})
+}
+
+fn rollout() -> Value {
+    json!({
+        "type": "object",
+        "description": "When first runs may begin: those of containers for which the policy, as it is now, has not decided before.",
+        "properties": {
+            "over": described(
+                duration(), "The time over which they are spread, from the last change of the policy on: at most 7 days.",
+            ),
+            "maxNodes": {
+                "type": "integer", "format": "int32", "minimum": 1, "maximum": rollout::NODES_MAX,
+                "description": "Most nodes on which they are under way at a time.",
+            },
+            "oneReplica": {
+                "type": "boolean", "default": false,
+                "description": "Whether they are under way on one pod of a Deployment, StatefulSet or other workload at a time.",
+            },
+            "hours": {
+                "type": "array", "maxItems": rollout::HOURS_MAX, "x-kubernetes-list-type": "set",
+                "items": {"type": "string", "maxLength": 11, "pattern": rollout::HOURS_PATTERN},
+                "description": "The hours of a day, in UTC, in which they may begin, such as 22:00-06:00; all if it is empty or missing.",
+            },
+        },
+    })
 }
 
 fn cluster() -> Value {

@@ -1,13 +1,18 @@
 //! `NodeMemoryLocality`: an agent's report about its node, for observers of the whole cluster.
 
-use super::group::{GROUP, VERSION};
+use super::{
+    group::{GROUP, VERSION},
+    status::{self, PolicyReach},
+};
 use crate::{cut::cut, time};
 use numaloc_config::written::shown;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
 pub const NODE_KIND: &str = "NodeMemoryLocality";
+/// As in the path of the API.
+pub const NODES_PLURAL: &str = "nodememorylocalities";
 
 /// Most NUMA nodes that are listed, those with the most remote memory first.
 const NODES_MAX: usize = 16;
@@ -20,7 +25,10 @@ const WRITE_GAP: Duration = Duration::from_secs(60);
 /// An object that says the same is written again after this time: who reads it sees that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(600);
 
-/// The memory of a node, as one object of the cluster. At most 8 KiB, whatever runs there.
+/// Most policies that are listed: those with containers that wait or run first, before those with most pods.
+const POLICIES_MAX: usize = 12;
+
+/// The memory of a node, as one object of the cluster. At most 16 KiB, whatever runs there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLocality {
@@ -35,6 +43,8 @@ pub struct NodeLocality {
     pub managed_containers: u64,
     /// The containers with the most remote memory.
     pub top_remote: Vec<RemoteContainer>,
+    /// What policies of the cluster have reached here.
+    pub policies: Vec<PolicyReach>,
     pub agent_version: String,
     /// Version of the daemon; empty if it cannot be reached.
     pub daemon_version: String,
@@ -70,8 +80,8 @@ pub struct RemoteContainer {
 }
 
 /// A condition as Kubernetes has them (`metav1.Condition`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// Its subject, for example `DaemonReachable`.
     #[serde(rename = "type")]
@@ -84,6 +94,14 @@ pub struct Condition {
     pub message: String,
     /// Since when, in the form of RFC 3339.
     pub last_transition_time: String,
+    /// The generation of the object that it is about, where it is about one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(generation: &u64) -> bool {
+    *generation == 0
 }
 
 impl Condition {
@@ -98,6 +116,7 @@ impl Condition {
             reason: reason.to_owned(),
             message,
             last_transition_time: time::written(since),
+            observed_generation: 0,
         }
     }
 
@@ -118,12 +137,14 @@ impl NodeLocality {
     pub fn is_due(&self, last: &Self, ago: Duration) -> bool {
         let says =
             |of: &Self| of.conditions.iter().map(Condition::says).map(owned).collect::<Vec<_>>();
-        if says(self) != says(last) || ago >= HEARTBEAT {
+        let turns = |of: &Self| of.policies.iter().map(PolicyReach::turn).collect::<Vec<_>>();
+        if says(self) != says(last) || turns(self) != turns(last) || ago >= HEARTBEAT {
             return true;
         }
         let has_changed = self.local_percent() != last.local_percent()
             || self.containers != last.containers
             || self.managed_containers != last.managed_containers
+            || self.policies != last.policies
             || self.remote_bytes.abs_diff(last.remote_bytes) > last.remote_bytes / 16
             || (&self.agent_version, &self.daemon_version)
                 != (&last.agent_version, &last.daemon_version);
@@ -144,6 +165,9 @@ impl NodeLocality {
             })
         });
         bounded.top_remote.truncate(TOP_MAX);
+        bounded.policies.sort_by_key(|of| (std::cmp::Reverse(of.weight()), of.uid.clone()));
+        bounded.policies.truncate(POLICIES_MAX);
+        bounded.policies.iter_mut().for_each(PolicyReach::bound);
         // Numbers, texts and lists: nothing in it can fail.
         let mut status = serde_json::to_value(&bounded).unwrap_or_default();
         status["localPercent"] = self.local_percent().into();
@@ -179,21 +203,34 @@ fn percent(local: u64, remote: u64) -> u64 {
     percent.unwrap_or(100)
 }
 
-pub fn definition() -> Value {
-    let column =
-        |name: &str, path: &str, sort: &str| json!({"name": name, "type": sort, "jsonPath": path});
+/// The schema of a list of conditions.
+pub fn conditions() -> Value {
     let text = |longest: u32| json!({"type": "string", "maxLength": longest});
-    let bytes = || json!({"type": "integer", "format": "int64", "minimum": 0});
-    let percent = || json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": 100});
     let condition = json!({
         "type": "object",
         "required": ["type", "status", "reason", "message", "lastTransitionTime"],
         "properties": {
             "type": text(316), "status": {"type": "string", "enum": ["True", "False", "Unknown"]}, "reason": text(1024),
             "message": text(32768), "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
         },
     });
-    let keyed = |key: &str, most: usize, items: Value| json!({"type": "array", "maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key], "items": items});
+    keyed("type", 16, condition)
+}
+
+/// The schema of a list whose elements are told apart by a key.
+pub fn keyed(key: &str, most: usize, items: Value) -> Value {
+    json!({
+        "type": "array", "maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key], "items": items,
+    })
+}
+
+pub fn definition() -> Value {
+    let column =
+        |name: &str, path: &str, sort: &str| json!({"name": name, "type": sort, "jsonPath": path});
+    let text = |longest: u32| json!({"type": "string", "maxLength": longest});
+    let bytes = || json!({"type": "integer", "format": "int64", "minimum": 0});
+    let percent = || json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": 100});
     let numa_node = json!({
         "type": "object",
         "required": ["id"],
@@ -213,18 +250,19 @@ pub fn definition() -> Value {
             "numaNodes": keyed("id", NODES_MAX, numa_node),
             "topRemote": {"type": "array", "maxItems": TOP_MAX, "x-kubernetes-list-type": "atomic", "items": container},
             "agentVersion": text(64), "daemonVersion": text(64),
-            "conditions": keyed("type", 16, condition),
+            "policies": keyed("uid", POLICIES_MAX, status::reach_definition()),
+            "conditions": conditions(),
         },
     });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("nodememorylocalities.{GROUP}")},
+        "metadata": {"name": format!("{NODES_PLURAL}.{GROUP}")},
         "spec": {
             "group": GROUP,
             "scope": "Cluster",
             "names": {
-                "kind": NODE_KIND, "listKind": format!("{NODE_KIND}List"), "plural": "nodememorylocalities",
+                "kind": NODE_KIND, "listKind": format!("{NODE_KIND}List"), "plural": NODES_PLURAL,
                 "singular": "nodememorylocality", "shortNames": ["nml"],
             },
             "versions": [{
@@ -304,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_object_stays_below_8_kib(
+        fn an_object_stays_below_16_kib(
             nodes in 0..1024_u32, containers in 0..500_u64, name in "[a-z]{253}", message in ".{0,2000}",
         ) {
             let numa = |id| NumaNodeLocality { id, local_bytes: u64::MAX, remote_bytes: u64::MAX };
@@ -320,12 +358,21 @@ mod tests {
                 containers,
                 managed_containers: containers,
                 top_remote: (0..containers).map(container).collect(),
+                policies: (0..containers).map(|at| PolicyReach {
+                    uid: format!("{at:08}-0000-0000-0000-000000000000"),
+                    pods: containers,
+                    waiting_pods: containers,
+                    waiting: (0..containers).map(|at| format!("{at:016x}")).collect(),
+                    running: (0..containers).map(|at| format!("{at:016x}")).collect(),
+                    done_turn: u64::MAX,
+                    error: message.clone(),
+                }).collect(),
                 agent_version: "10.20.30".to_owned(),
                 daemon_version: "10.20.30".to_owned(),
                 conditions: conditions.into(),
             };
             let text = node.object(&name, "0e9be5a6-0000-0000-0000-000000000000", SystemTime::UNIX_EPOCH).to_string();
-            prop_assert!(text.len() <= 8 << 10, "{} bytes", text.len());
+            prop_assert!(text.len() <= 16 << 10, "{} bytes", text.len());
         }
     }
 }

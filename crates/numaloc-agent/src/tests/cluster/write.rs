@@ -23,8 +23,18 @@ impl Cluster {
             if state.kinds.is_empty() {
                 return undefined();
             }
-            state.node_localities.insert(node.to_owned(), sent);
+            drop(state);
+            self.put(NODE_LOCALITIES.trim_end_matches('/'), node, sent);
             return answer(StatusCode::OK, &json!({}));
+        }
+        if path.starts_with(LEASES) {
+            drop(state);
+            return self.write_lease(path, sent);
+        }
+        if is_policy_status(path) {
+            state.status_writes += 1;
+            drop(state);
+            return self.write_policy_status(path, &sent);
         }
         let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();
         match (method, &parts[..]) {
@@ -65,6 +75,40 @@ impl Cluster {
             }
             _ => panic!("no agent does {method} {path}"),
         }
+    }
+
+    fn write_lease(&self, path: &str, sent: Value) -> Answer {
+        let name = path.strip_prefix(LEASES).unwrap_or_default().trim_matches('/');
+        let name =
+            if name.is_empty() { sent["metadata"]["name"].as_str().expect("text") } else { name };
+        let key = (LEASES.to_owned(), name.to_owned());
+        let before = self.state().objects.get(&key).cloned();
+        let is_create = path == LEASES;
+        let is_same = |before: &Value| {
+            before["metadata"]["resourceVersion"] == sent["metadata"]["resourceVersion"]
+        };
+        if before.as_ref().map_or(!is_create, |before| is_create || !is_same(before)) {
+            return answer(StatusCode::CONFLICT, &json!({"code": 409, "message": "conflict"}));
+        }
+        let mut lease = sent.clone();
+        lease["metadata"]["name"] = name.into();
+        self.put(LEASES, name, lease);
+        answer(StatusCode::OK, &json!({}))
+    }
+
+    fn write_policy_status(&self, path: &str, sent: &Value) -> Answer {
+        let parts: Vec<&str> = path.trim_end_matches("/status").split('/').collect();
+        let [.., kind, name] = &parts[..] else { return undefined() };
+        let namespace = if parts.len() > 6 { parts[5] } else { "" };
+        let kind = format!("/apis/numaloc.io/v1alpha1/{kind}");
+        let key = (kind.clone(), format!("{namespace}/{name}"));
+        let Some(mut object) = self.state().objects.get(&key).cloned() else { return undefined() };
+        if object["metadata"]["resourceVersion"] != sent["metadata"]["resourceVersion"] {
+            return answer(StatusCode::CONFLICT, &json!({"code": 409, "message": "conflict"}));
+        }
+        object["status"] = sent["status"].clone();
+        self.put(&kind, &key.1, object);
+        answer(StatusCode::OK, &json!({}))
     }
 }
 

@@ -1,0 +1,91 @@
+//! The Lease that one agent of the cluster holds (`coordination.k8s.io`). As client-go's leader election does it, its age
+//! is measured by the own clock, from when it was first seen as it is.
+
+use crate::cluster::{
+    api::{Api, ApiError},
+    objects::{LeaseObject, LeaseSpec},
+};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Time after which a Lease that was not renewed is another agent's to take.
+pub const DURATION: Duration = Duration::from_secs(60);
+/// Time between two renewals.
+pub const RENEWAL: Duration = Duration::from_secs(20);
+/// Its name. The ClusterRole of the agents is for this one.
+pub const NAME: &str = "numaloc-agent";
+
+/// The Lease, as this agent sees it.
+#[derive(Debug)]
+pub struct Lease {
+    /// The path of the Leases of the namespace.
+    path: String,
+    namespace: String,
+    /// The name of this node: a restarted agent holds what it held before.
+    me: String,
+    /// The version that was seen, and since when.
+    seen: Option<(String, Instant)>,
+}
+
+impl Lease {
+    /// The Lease of the agents of this namespace, of which this one is on the node `me`.
+    pub fn new(namespace: &str, me: &str) -> Self {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        Self { path, namespace: namespace.to_owned(), me: me.to_owned(), seen: None }
+    }
+
+    /// Takes or renews it. Returns whether this agent holds it.
+    ///
+    /// # Errors
+    /// The API server does not answer, or refuses it.
+    pub async fn hold(&mut self, api: &Api) -> Result<bool, ApiError> {
+        let path = format!("{}/{NAME}", self.path);
+        let done = match api.get::<LeaseObject>(&path).await {
+            Err(error) if error.refused() == Some(404) => {
+                let mut lease = self.written(0, true);
+                lease["apiVersion"] = "coordination.k8s.io/v1".into();
+                lease["kind"] = "Lease".into();
+                lease["metadata"] = json!({"name": NAME, "namespace": self.namespace});
+                api.create(&self.path, &lease).await
+            }
+            Err(error) => return Err(error),
+            Ok(LeaseObject { metadata, spec }) => {
+                let LeaseSpec { holder_identity, lease_transitions } = spec;
+                let version = metadata.resource_version;
+                let is_ours = holder_identity == self.me;
+                if self.seen.as_ref().is_none_or(|(seen, _)| *seen != version) {
+                    self.seen = Some((version.clone(), Instant::now()));
+                }
+                let age = self.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+                if !is_ours && !holder_identity.is_empty() && age < DURATION {
+                    return Ok(false);
+                }
+                let mut lease = self.written(lease_transitions + u64::from(!is_ours), !is_ours);
+                lease["metadata"] = json!({"resourceVersion": version});
+                api.patch(&path, &lease).await
+            }
+        };
+        match done {
+            Ok(()) => Ok(true),
+            // Another agent was faster.
+            Err(error) if error.refused() == Some(409) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn written(&self, transitions: u64, is_new: bool) -> serde_json::Value {
+        let now = numaloc_api::timestamp(crate::clock::now());
+        // Times of Leases have microseconds.
+        let micros = prost_types::Timestamp { nanos: now.nanos / 1000 * 1000 + 1000, ..now };
+        let now = micros.to_string();
+        let mut spec = json!({
+            "holderIdentity": self.me, "leaseDurationSeconds": DURATION.as_secs(), "renewTime": now,
+            "leaseTransitions": transitions,
+        });
+        if is_new {
+            spec["acquireTime"] = now.into();
+        }
+        json!({"spec": spec})
+    }
+}
