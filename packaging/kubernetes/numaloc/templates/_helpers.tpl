@@ -21,10 +21,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "numaloc.image" -}}
-{{ .Values.image.name }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.name }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{- /* With the values, and what a DaemonSet has of its own: a nodeSelector and an affinity. */ -}}
 {{- define "numaloc.scheduling" -}}
+{{- $own := index . 1 }}
+{{- with index . 0 }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -34,21 +37,28 @@ priorityClassName: {{ . }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.affinity }}
+{{- with $own.affinity | default .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 nodeSelector:
   kubernetes.io/os: linux
   # The image is of one architecture.
   kubernetes.io/arch: {{ .Values.image.arch }}
-  {{- with .Values.nodeSelector }}
+  {{- with merge (dict) ($own.nodeSelector | default dict) .Values.nodeSelector }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A file of the chart. One that is missing is no empty one: some ways to get a chart leave out links. */ -}}
+{{- define "numaloc.file" -}}
+{{- $file := printf "files/%s" (index . 1) -}}
+{{- (index . 0).Files.Get $file | required (printf "%s is missing in the chart" $file) -}}
 {{- end }}
 
 {{- /* numaloc-agent.grant.toml, the file for hosts with packages, for the user and the directory of these values. */ -}}
 {{- define "numaloc.daemonConfig" -}}
-{{ .Files.Get "files/numaloc-agent.grant.toml" | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | trim }}
+{{ include "numaloc.file" (list . "numaloc-agent.grant.toml") | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | replace `["/kubepods.slice", "/kubepods"]` (toJson .Values.agent.cgroups) | trim }}
 {{- end }}
 
 {{- /* agent.toml. What values add comes last, because it may have tables. */ -}}
