@@ -29,6 +29,8 @@ pub struct Facts {
     pub created: Option<SystemTime>,
     /// The workload that it is of.
     pub owner: Owner,
+    /// Whether its specification was changed after it was made, as by a resize of its CPUs (Kubernetes 1.33, KEP-5067).
+    pub is_changed: bool,
 }
 
 /// The workload that a pod is of: a Deployment, a StatefulSet, a DaemonSet, a Job, or the pod itself.
@@ -89,7 +91,9 @@ impl Facts {
         let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
         let status_writer = metadata.status_writer;
         let created = numaloc_policy::read_time(&metadata.creation_timestamp);
-        Self { api_uid, pod: pod.bounded(), containers, status_writer, created, owner }
+        let is_changed = metadata.generation > 1;
+        let pod = pod.bounded();
+        Self { api_uid, pod, containers, status_writer, created, owner, is_changed }
     }
 }
 

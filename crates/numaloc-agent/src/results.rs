@@ -1,5 +1,7 @@
 //! Results of the schedules, from numalocd's events, and the reports about a pod that follow from them. Pure.
 
+mod own;
+
 use crate::{
     facts::Facts,
     labels::ID,
@@ -10,12 +12,12 @@ use numaloc_api::{
     v1,
     value::{Event, EventType, Job, JobId, ScheduleId},
 };
-use numaloc_config::written::{ERROR_MAX, SHOWN_MAX, shown};
 use numaloc_node::{CONTAINER, hash};
 use numaloc_policy::{
-    ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,
-    OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict, written_time,
+    ContainerResult, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodResult, PodStatus,
+    STATUS_KEY, Verdict, written_time,
 };
+use own::{closed, contested, not_done, own_status, with_results};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -40,6 +42,8 @@ pub struct Results {
     begun: BTreeSet<String>,
     /// Schedules of which a run was under way when numalocd was last asked.
     active: BTreeSet<String>,
+    /// Schedules whose memory another program moves back, and numalocd's message about it.
+    contested: BTreeMap<String, String>,
 }
 
 impl Run {
@@ -82,6 +86,11 @@ impl Results {
         self.begun.contains(schedule)
     }
 
+    /// numalocd's message about another program that moves the memory of a schedule back.
+    pub fn contest(&self, schedule: &str) -> Option<&str> {
+        self.contested.get(schedule).map(String::as_str)
+    }
+
     /// The error with which the last run of a schedule has ended.
     pub fn error(&self, schedule: &str) -> Option<&str> {
         match &self.runs.get(schedule)?.result.verdict {
@@ -99,6 +108,7 @@ impl Results {
     pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
         self.runs.retain(|name, _| is_wanted(name));
         self.begun.retain(|name| is_wanted(name));
+        self.contested.retain(|name, _| is_wanted(name));
     }
 
     /// Takes an event of numalocd. Returns the schedule that it is about, if its pod is to be compared.
@@ -114,6 +124,14 @@ impl Results {
         match event.kind {
             EventType::TargetGone | EventType::ScheduleRemoved => {
                 self.begun.remove(&schedule);
+                return Some(schedule);
+            }
+            EventType::PlacementContested => {
+                self.contested.insert(schedule.clone(), event.message);
+                return Some(schedule);
+            }
+            EventType::PlacementStable => {
+                self.contested.remove(&schedule);
                 return Some(schedule);
             }
             _ => {}
@@ -285,7 +303,8 @@ pub fn report(
     let is_known = !standings.contains(&Standing::Unknown);
     let own = is_known.then(|| {
         let refused = wanted.containers.iter().zip(standings).filter_map(not_done);
-        let events = wanted.events.iter().cloned().chain(refused).collect();
+        let contested = wanted.containers.iter().filter_map(|of| contested(of, results));
+        let events = wanted.events.iter().cloned().chain(refused).chain(contested).collect();
         own_status(facts, wanted, events, results, told, &mut report, now.wall)
     });
     let own = own.flatten();
@@ -384,71 +403,6 @@ fn after(
     let age = |told: &LastResult| completed.duration_since(told.completed).unwrap_or_default();
     let is_old = told.last.as_ref().is_none_or(|told| age(told) >= STATUS_AGE);
     (is_news || is_old || told.phase != Some(status.phase)).then_some(status)
-}
-
-/// The status of a pod whose policy was switched off, if it had one.
-fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
-    let phase = told.phase.filter(|&phase| wanted.is_off && phase != Phase::Closed)?;
-    PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
-}
-
-/// The event for a container that numalocd refuses, or whose run is held back.
-fn not_done((container, standing): (&WantedContainer, Standing)) -> Option<PodEvent> {
-    let name = shown(&container.name, SHOWN_MAX);
-    match standing {
-        Standing::Refused(why) => {
-            let why = shown(&why, ERROR_MAX);
-            let message = format!("Container {name}: {why}; it is tried again each minute");
-            Some(PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message })
-        }
-        Standing::Held { .. } => {
-            let least = container.records.bounds.min_interval;
-            let message = format!(
-                "Container {name}: the run that is asked for begins {least:?} after the last one was asked for; the operator of the node has \
-                 set this bound"
-            );
-            Some(PodEvent { kind: EventKind::Normal, reason: EventReason::Bounded, message })
-        }
-        Standing::Unknown | Standing::Scheduled | Standing::Unscheduled => None,
-    }
-}
-
-/// Our own status annotation and the events for it, if the decisions or problems of the pod's policies have changed.
-fn own_status(
-    facts: &Facts,
-    wanted: &WantedPod,
-    events: Vec<PodEvent>,
-    results: &Results,
-    told: &Told,
-    report: &mut Report,
-    now: SystemTime,
-) -> Option<OwnStatus> {
-    let id = |event: &PodEvent| hash(&[&facts.pod.uid, event.reason.name(), &event.message]);
-    let said: Vec<String> = events.iter().map(id).collect();
-    let problems = events.iter().map(|event| event.message.clone()).collect();
-    // A mistake that is made again has another event: the API server keeps the first one for an hour.
-    let minute = (seconds(now) / 60).to_string();
-    for (event, id) in events.into_iter().zip(&said) {
-        if !told.own.said.contains(id) {
-            report.posts.push(Post { id: hash(&[id, &minute]), event, at: None });
-        }
-    }
-    let own = OwnStatus { problems, ..with_results(wanted, results, said) };
-    let is_new = (&own.said, &own.stands_back) != (&told.own.said, &told.own.stands_back);
-    is_new.then_some(own)
-}
-
-fn with_results(wanted: &WantedPod, results: &Results, said: Vec<String>) -> OwnStatus {
-    let one = |container: &WantedContainer| ContainerStatus {
-        name: container.name.clone(),
-        source: container.decided_by.clone(),
-        result: results.of(container).map(|run| run.message.clone()),
-        job: results.of(container).map(|run| run.job.clone()).unwrap_or_default(),
-        ended: results.of(container).map(|run| written_time(run.at)).unwrap_or_default(),
-    };
-    let containers = wanted.containers.iter().map(one).collect();
-    let stands_back = wanted.other.clone();
-    OwnStatus { containers, stands_back, said, problems: Vec::new() }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use numaloc_node::{
     CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, agent_id, fitting,
 };
 use numaloc_policy::{
-    DecidingPolicy, Decision, DecisionSource, PodEvent, RUN_KEY, Settings, Sources, class_of,
-    decide,
+    DecidingPolicy, Decision, DecisionSource, EventKind, EventReason, PodEvent, RUN_KEY, Settings,
+    Sources, class_of, decide,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -127,6 +127,9 @@ pub fn wanted(
         let id = agent_id(&facts.pod.uid, &container.name);
         let mut records = Wanted { id: id.clone(), ..Wanted::default() };
         let ours = ours(facts, container, &id);
+        // Other CPUs are another home. A pod that was never changed has its first ones: its schedule stays as it is over an upgrade.
+        let cpus = container.resources.cpu_shares.filter(|_| facts.is_changed);
+        let cpus: Vec<String> = cpus.iter().map(u64::to_string).collect();
         if let Registrar::Us { lease, .. } = registrar {
             let class = class_of(&facts.pod, &policed, sources);
             records.workload =
@@ -161,10 +164,18 @@ pub fn wanted(
                     wanted.other = Some(other.what.clone());
                     wanted.events.insert(0, PodEvent::conflict(&other.what));
                 }
+                let is_alone = *registrar == Registrar::Nri { creator: None };
+                if is_alone
+                    && decision.settings.is_some()
+                    && !wanted.events.contains(&unregistered())
+                {
+                    wanted.events.push(unregistered());
+                }
                 if let Some(settings) = decision.settings.as_ref().filter(|_| other.is_none()) {
                     wanted.repeats |= settings.repeats();
-                    records.schedule =
-                        registrar.creator().map(|of| schedule(&ours, &decision, settings, of));
+                    records.schedule = registrar
+                        .creator()
+                        .map(|of| schedule(&ours, &decision, settings, of, &cpus));
                 }
                 records.bounds = decision.bounds;
                 records.stops = decision.policy.as_ref().is_some_and(|policy| policy.is_paused);
@@ -207,6 +218,13 @@ pub fn wanted(
     wanted
 }
 
+/// The event of a pod whose containers no program registers.
+fn unregistered() -> PodEvent {
+    let message = "numaloc-nri has registered no container, and numaloc-agent may not (register = \"never\" in its configuration): remove that key";
+    let (kind, reason) = (EventKind::Warning, EventReason::Failed);
+    PodEvent { kind, reason, message: message.to_owned() }
+}
+
 fn ours<'a>(facts: &'a Facts, container: &'a facts::Container, id: &'a str) -> Container<'a> {
     Container { mark: MARK, key: id, id, name: &container.name, pod: &facts.pod }
 }
@@ -221,6 +239,7 @@ fn schedule(
     decision: &Decision,
     settings: &Settings,
     registrar: &str,
+    cpus: &[String],
 ) -> v1::Schedule {
     let pod = container.pod;
     let match_labels = [(POD_UID, pod.uid.as_str()), (CONTAINER_NAME, container.name)];
@@ -238,7 +257,7 @@ fn schedule(
             registrar,
             ttl_after_gone: TTL_AFTER_GONE,
             labels: vec![(DECIDED_BY.to_owned(), decision.source.to_string())],
-            state: &[],
+            state: &cpus.iter().map(String::as_str).collect::<Vec<_>>(),
         },
     );
     let run = pod.annotations.get(RUN_KEY).map(|run| (RUN.to_owned(), run.clone()));

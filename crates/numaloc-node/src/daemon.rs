@@ -24,13 +24,15 @@ const ANSWER: Duration = Duration::from_secs(30);
 const LONG_ANSWER: Duration = Duration::from_secs(120);
 const PAGE: i32 = 1000;
 
-/// The events that are read. A schedule that asks for all events has one for the start of each run as well.
-const ENDS: [v1::EventType; 5] = [
+/// The events that are read: the ends of runs and targets, and whether another program moves memory back. A schedule that asks for all events has one for the start of each run as well.
+const READ: [v1::EventType; 7] = [
     v1::EventType::Completed,
     v1::EventType::Skipped,
     v1::EventType::Failed,
     v1::EventType::TargetGone,
     v1::EventType::ScheduleRemoved,
+    v1::EventType::PlacementContested,
+    v1::EventType::PlacementStable,
 ];
 
 /// The calls of numalocd that keeping records needs. Each may be made again after a failure.
@@ -259,7 +261,7 @@ impl Daemon for Grpc {
     async fn events(&mut self, me: String) -> Result<Events, Status> {
         let mut client = EventServiceClient::new(self.channel()?);
         let labels = managed(self.mark.source).into();
-        let types = ENDS.map(i32::from).to_vec();
+        let types = READ.map(i32::from).to_vec();
         let filter = Some(v1::EventFilter { types, creator: me, labels, ..Default::default() });
         let request = v1::WatchEventsRequest { filter, after: "events/0".to_owned() };
         let events = within(ANSWER, client.watch_events(request)).await?;

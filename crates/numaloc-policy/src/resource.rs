@@ -27,6 +27,7 @@ use numaloc_config::written::{
     Object, Problem, Problems, SHOWN_MAX, Tree, all, below, flag, list, one_of, shown, text, texts,
     whole,
 };
+use numaloc_core::Glob;
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -233,8 +234,8 @@ impl PolicyResource {
         let is_of_namespace = match self.kind {
             PolicyKind::Namespaced => self.namespace == namespace,
             PolicyKind::Cluster => {
-                (namespaces.is_empty() || namespaces.contains(namespace))
-                    && !excluded_namespaces.contains(namespace)
+                (namespaces.is_empty() || is_among(namespace, namespaces))
+                    && !is_among(namespace, excluded_namespaces)
             }
         };
         is_of_namespace && self.pods.matches(labels)
@@ -253,7 +254,7 @@ impl PolicyResource {
         self.selects(&pod.namespace, &pod.labels)
             && expires.is_none_or(|expires| now < expires)
             && (classes.is_empty() || classes.contains(&class))
-            && (self.containers.is_empty() || self.containers.contains(&container.name))
+            && (self.containers.is_empty() || is_among(&container.name, &self.containers))
             && nodes.matches(&node.labels)
             && rollout::reaches(*rollout_percent, &node.name, &self.uid)
     }
@@ -281,6 +282,12 @@ impl fmt::Display for PolicyResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown_name(self.kind, &self.namespace, &self.name))
     }
+}
+
+/// Whether a name is one of these, or matches one that has `*` or `?`.
+fn is_among(name: &str, names: &BTreeSet<String>) -> bool {
+    let mut globs = names.iter().filter(|name| Glob::is_pattern(name));
+    names.contains(name) || globs.any(|glob| Glob::new(glob).matches(name))
 }
 
 fn shown_name(kind: PolicyKind, namespace: &str, name: &str) -> String {

@@ -51,8 +51,10 @@ impl<D: Daemon> Keeper<D> {
         event: Option<Result<v1::Event, Status>>,
     ) -> Result<(), Status> {
         let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
-        let is_end =
-            !matches!(event.r#type(), v1::EventType::TargetGone | v1::EventType::ScheduleRemoved);
+        let is_end = matches!(
+            event.r#type(),
+            v1::EventType::Completed | v1::EventType::Skipped | v1::EventType::Failed
+        );
         let schedule = self.results.take(event);
         if let Some(name) = schedule.as_ref().filter(|_| is_end)
             && let Some(pod) = self.of_schedule.get(name).and_then(|key| self.pods.get(key))

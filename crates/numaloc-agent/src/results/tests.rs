@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tests::samples::end;
+use numaloc_policy::PodEvent;
 
 fn schedule() -> v1::Schedule {
     let labels = [(ID, "agent-1-web"), (CONTAINER, "web")];
@@ -83,4 +84,46 @@ fn a_new_store_of_numalocd_begins_with_the_same_jobs() {
     assert!(takes(7, 100) && !takes(7, 100) && !takes(6, 90));
     assert!(takes(8, 50), "the clock was set back");
     assert!(takes(1, 60) && !takes(1, 60), "its numbers begin again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_program_that_moves_memory_back_is_named_until_it_stops() {
+    let facts = Facts::new(serde_json::from_value(crate::tests::samples::pod(1)).expect("a pod"));
+    let id = numaloc_node::agent_id(&facts.pod.uid, "web");
+    let mut schedule = schedule();
+    schedule.name = format!("schedules/{id}");
+    schedule.labels.insert(ID.to_owned(), id.clone());
+    let records =
+        numaloc_node::Wanted { id, schedule: Some(schedule.clone()), ..Default::default() };
+    let container = WantedContainer {
+        name: "web".to_owned(),
+        container_id: None,
+        decided_by: String::new(),
+        policy: None,
+        waits: false,
+        records,
+    };
+    let wanted = WantedPod { containers: vec![container], ..WantedPod::default() };
+    let (mut results, mut told) = (Results::default(), Told::of(&facts));
+    let mut says = |kind: v1::EventType, message: &str| {
+        let mut event = end(&schedule, 1, 100, true, (100, 0));
+        event.r#type = kind.into();
+        event.message = message.to_owned();
+        assert_eq!(results.take(event).as_deref(), Some(&*schedule.name));
+        let report =
+            report(&facts, &wanted, &results, |_| Standing::Scheduled, &mut told, Now::new());
+        let report = report.unwrap_or_default();
+        let own = report.patch.map(|patch| OwnStatus::read(&patch.own).problems);
+        let events = report.posts.into_iter().map(|post| {
+            let PodEvent { kind, reason, message } = post.event;
+            format!("{} {}: {message}", kind.name(), reason.name())
+        });
+        (events.collect::<Vec<_>>(), own.unwrap_or_default())
+    };
+    let numad = "placement contested, probably by numad (process 7): 90%";
+    let (events, problems) = says(v1::EventType::PlacementContested, numad);
+    assert_eq!(events, [format!("Warning MemoryLocalityConflict: Container web: {numad}")]);
+    assert_eq!(problems, [format!("Container web: {numad}")]);
+    let (events, problems) = says(v1::EventType::PlacementStable, "stable");
+    assert!(events.is_empty() && problems.is_empty(), "{events:?} {problems:?}");
 }

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
-use write::{answer, undefined};
+use write::{answer, is_policy_status, is_selected, undefined};
 
 /// The node that the agent is for.
 pub const NODE: &str = "node-1";
@@ -439,15 +439,4 @@ impl State {
         let change = json!({"type": kind, "object": object});
         self.history.push((self.version, path.to_owned(), Arc::new(change)));
     }
-}
-
-fn is_policy_status(path: &str) -> bool {
-    path.starts_with("/apis/numaloc.io/") && path.ends_with("/status")
-}
-
-/// Whether a field selector takes an object. Pods without a node are those of each.
-fn is_selected(selector: &str, object: &Value) -> bool {
-    let Some((field, value)) = selector.split_once("%3D") else { return true };
-    let field = object.pointer(&format!("/{}", field.replace('.', "/")));
-    field.is_none_or(|field| field == value)
 }

@@ -163,3 +163,31 @@ fn a_pod_that_is_to_be_left_alone_is_warned_of_schedules_that_continue() {
     let quiet = wanted(&facts(&[]), Sources::from(&defaults), &us(), Some(&other));
     assert_eq!(quiet.events, [], "it asks for nothing");
 }
+
+#[test]
+fn other_cpus_of_a_resized_pod_are_another_state() {
+    let state = |generation: u64, cpu: &str| {
+        let mut pod: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/pod.json")).expect("JSON");
+        pod["metadata"]["generation"] = generation.into();
+        pod["metadata"]["annotations"] = serde_json::json!({POLICY_KEY: "bestEffort"});
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu.into();
+        let facts = Facts::new(serde_json::from_value(pod).expect("a pod"));
+        let defaults = Defaults::default();
+        let wanted = wanted(&facts, Sources::from(&defaults), &us(), None);
+        wanted.containers[0].records.schedule.as_ref().expect("one").labels[STATE].clone()
+    };
+    assert_eq!(state(1, "2"), state(1, "4"), "as before an upgrade");
+    assert_eq!(state(2, "2"), state(3, "2"));
+    assert_ne!(state(2, "2"), state(2, "4"));
+}
+
+#[test]
+fn a_pod_that_no_program_registers_has_a_warning() {
+    let defaults = Defaults::default();
+    let facts = facts(&[(POLICY_KEY, "bestEffort")]);
+    let nobody = Registrar::Nri { creator: None };
+    let wanted = wanted(&facts, Sources::from(&defaults), &nobody, None);
+    let [event] = &wanted.events[..] else { panic!("{:?}", wanted.events) };
+    assert!(event.message.contains("register = \"never\""), "{}", event.message);
+}

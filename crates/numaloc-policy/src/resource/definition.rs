@@ -108,7 +108,7 @@ fn spec(kind: PolicyKind) -> Value {
             "description": "Of several policies that match a container, the highest priority decides, then the first name.",
         },
         "podSelector": described(selector(), "The pods, by their labels; all if it is empty or missing."),
-        "containers": described(names(LABEL_MAX), "The containers of a pod, by name; all if it is empty or missing."),
+        "containers": described(names(LABEL_MAX), "The containers of a pod, by name, with * and ? for any characters; all if it is empty or missing."),
         "schedule": schedule(),
         "paused": {
             "type": "boolean", "default": false,
@@ -162,7 +162,7 @@ fn cluster() -> Value {
     json!({
         "namespaces": {
             "type": "object",
-            "description": "The namespaces, by name; all if it is empty or missing.",
+            "description": "The namespaces, by name, with * and ? for any characters; all if it is empty or missing.",
             "properties": {"include": names(LABEL_MAX), "exclude": names(LABEL_MAX)},
             "x-kubernetes-validations": [{"rule": both, "message": "a namespace is in both include and exclude"}],
         },

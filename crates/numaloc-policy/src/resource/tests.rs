@@ -196,3 +196,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn namespaces_and_containers_are_named_or_match() {
+    let (pod, container) = redis();
+    for (more, expected) in [
+        (json!({"namespaces": {"include": ["sh*"]}}), true),
+        (json!({"namespaces": {"include": ["sh"]}}), false),
+        (json!({"namespaces": {"include": ["*"], "exclude": ["s??p"]}}), false),
+        (json!({"namespaces": {"exclude": ["kube-*"]}}), true),
+        (json!({"containers": ["red?s"]}), true),
+        (json!({"containers": ["red?"]}), false),
+    ] {
+        let mut spec = json!({"schedule": {"interval": "10m"}});
+        spec.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        let policy = policy(PolicyKind::Cluster, spec);
+        let now = UNIX_EPOCH;
+        let applies = policy.applies(&pod, &container, QosClass::Ls, &node(), now);
+        assert_eq!(applies, expected, "{more}");
+    }
+}

@@ -122,3 +122,15 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Answer {
 pub(super) fn undefined() -> Answer {
     answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
 }
+
+/// Whether a path is that of the status of a policy.
+pub(super) fn is_policy_status(path: &str) -> bool {
+    path.starts_with("/apis/numaloc.io/") && path.ends_with("/status")
+}
+
+/// Whether a field selector takes an object. Pods without a node are those of each.
+pub(super) fn is_selected(selector: &str, object: &Value) -> bool {
+    let Some((field, value)) = selector.split_once("%3D") else { return true };
+    let field = object.pointer(&format!("/{}", field.replace('.', "/")));
+    field.is_none_or(|field| field == value)
+}
