@@ -8,12 +8,14 @@
 //! | `bad` | objects that cannot be parsed, and what applies instead |
 //! | `scope` | the policies that decide for a container |
 //! | `rollout` | the nodes that a policy has reached, and when first runs may begin |
+//! | `condition` | conditions of objects |
 //! | `status` | the report of the agents about a policy |
 //! | `node_locality` | an agent's report about its node |
 //! | `definition` | the kinds of policies as CustomResourceDefinitions |
 //! | `group` | the API group of the kinds |
 
 mod bad;
+mod condition;
 mod definition;
 mod group;
 mod node_locality;
@@ -36,10 +38,9 @@ use std::{
 };
 
 pub use bad::{BadPolicy, KnownPolicy};
+pub use condition::Condition;
 pub use group::{GROUP, VERSION};
-pub use node_locality::{
-    Condition, NODE_KIND, NODES_PLURAL, NodeLocality, NumaNodeLocality, RemoteContainer,
-};
+pub use node_locality::{NODE_KIND, NODES_PLURAL, NodeLocality, NumaNodeLocality, RemoteContainer};
 pub use rollout::Rollout;
 pub use scope::Policies;
 pub use status::{LastError, PolicyReach, PolicyStatus, Turn};

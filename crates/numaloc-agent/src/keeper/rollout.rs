@@ -148,14 +148,7 @@ impl Rollouts {
             of.done_turn = self.done.get(&of.uid).copied().unwrap_or_default();
         }
         let turns = |all: &[PolicyReach]| -> Vec<_> {
-            let named = |of: &PolicyReach| {
-                let PolicyReach { uid, waiting, running, done_turn, .. } = of.clone();
-                (uid, waiting, running, done_turn)
-            };
-            all.iter()
-                .map(named)
-                .filter(|(_, a, b, done)| !a.is_empty() || !b.is_empty() || *done > 0)
-                .collect()
+            all.iter().filter(|of| of.takes_turns()).map(PolicyReach::turn).collect()
         };
         let is_urgent = turns(&reach) != turns(&self.told);
         self.told = reach;
@@ -223,13 +216,16 @@ impl<D: Daemon> Keeper<D> {
                 if policy.rollout.one_replica {
                     one_replica.insert(policy.uid.clone());
                 }
-                let changed = policy.changed.unwrap_or(UNIX_EPOCH);
-                let at = policy.rollout.first_run(&policy.uid, &pod.facts.pod.uid, changed, now);
+                of.waiting_pods += u64::from(container.waits && is_new);
+                if policy.is_paused || !policy.rollout.takes_turns() {
+                    continue;
+                }
                 let workload = workload(&pod.facts);
                 if container.waits {
-                    of.waiting_pods += u64::from(is_new);
-                    let takes_turn = policy.rollout.takes_turns() && !policy.is_paused;
-                    if takes_turn && at <= now && !of.waiting.contains(&workload) {
+                    let changed = policy.changed.unwrap_or(UNIX_EPOCH);
+                    let uid = &pod.facts.pod.uid;
+                    let at = policy.rollout.first_run(&policy.uid, uid, changed, now);
+                    if at <= now && !of.waiting.contains(&workload) {
                         of.waiting.push(workload);
                     }
                 } else if self.first_run(container).is_some() && !of.running.contains(&workload) {

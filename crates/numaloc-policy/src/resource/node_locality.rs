@@ -1,12 +1,12 @@
 //! `NodeMemoryLocality`: an agent's report about its node, for observers of the whole cluster.
 
 use super::{
+    condition::{Condition, conditions, keyed},
     group::{GROUP, VERSION},
     status::{self, PolicyReach},
 };
-use crate::{cut::cut, time};
-use numaloc_config::written::shown;
-use serde::{Deserialize, Serialize};
+use crate::time;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
@@ -18,8 +18,6 @@ pub const NODES_PLURAL: &str = "nodememorylocalities";
 const NODES_MAX: usize = 16;
 /// Most containers that are listed.
 const TOP_MAX: usize = 10;
-/// Longest message of a condition, in bytes: what is not printed is escaped, and takes ten.
-const MESSAGE_MAX: usize = 200;
 /// Shortest time between two writes without a change of a condition.
 const WRITE_GAP: Duration = Duration::from_secs(60);
 /// An object that says the same is written again after this time: who reads it sees that the agent lives.
@@ -77,53 +75,6 @@ pub struct RemoteContainer {
     pub remote_bytes: u64,
     /// Bytes at home, in percent of both, rounded down.
     pub local_percent: u64,
-}
-
-/// A condition as Kubernetes has them (`metav1.Condition`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Condition {
-    /// Its subject, for example `DaemonReachable`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// The cause in one word, for programs.
-    pub reason: String,
-    /// The cause as a sentence, for people.
-    pub message: String,
-    /// Since when, in the form of RFC 3339.
-    pub last_transition_time: String,
-    /// The generation of the object that it is about, where it is about one.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub observed_generation: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(generation: &u64) -> bool {
-    *generation == 0
-}
-
-impl Condition {
-    /// A condition that holds, or does not, since this time.
-    pub fn new(kind: &str, holds: bool, reason: &str, message: &str, since: SystemTime) -> Self {
-        let status = if holds { "True" } else { "False" };
-        let mut message = shown(message, MESSAGE_MAX);
-        cut(&mut message, MESSAGE_MAX);
-        Self {
-            kind: kind.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            last_transition_time: time::written(since),
-            observed_generation: 0,
-        }
-    }
-
-    /// Its content, without the time.
-    fn says(&self) -> (&str, &str, &str) {
-        (&self.kind, &self.status, &self.reason)
-    }
 }
 
 impl NodeLocality {
@@ -201,28 +152,6 @@ fn percent(local: u64, remote: u64) -> u64 {
     let (local, all) = (u128::from(local), u128::from(local) + u128::from(remote));
     let percent = (local * 100).checked_div(all).and_then(|percent| u64::try_from(percent).ok());
     percent.unwrap_or(100)
-}
-
-/// The schema of a list of conditions.
-pub fn conditions() -> Value {
-    let text = |longest: u32| json!({"type": "string", "maxLength": longest});
-    let condition = json!({
-        "type": "object",
-        "required": ["type", "status", "reason", "message", "lastTransitionTime"],
-        "properties": {
-            "type": text(316), "status": {"type": "string", "enum": ["True", "False", "Unknown"]}, "reason": text(1024),
-            "message": text(32768), "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-        },
-    });
-    keyed("type", 16, condition)
-}
-
-/// The schema of a list whose elements are told apart by a key.
-pub fn keyed(key: &str, most: usize, items: Value) -> Value {
-    json!({
-        "type": "array", "maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key], "items": items,
-    })
 }
 
 pub fn definition() -> Value {

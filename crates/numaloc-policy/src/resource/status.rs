@@ -2,8 +2,7 @@
 //! the NodeMemoryLocality of the node, and one of them sums these up.
 
 use super::{
-    Condition,
-    node_locality::{conditions, keyed},
+    condition::{Condition, conditions, keyed},
     rollout::NODES_MAX,
 };
 use crate::{cut::cut, time};
@@ -40,8 +39,13 @@ pub struct PolicyReach {
 }
 
 impl PolicyReach {
+    /// Whether first runs of the policy take turns here, or did.
+    pub fn takes_turns(&self) -> bool {
+        !self.waiting.is_empty() || !self.running.is_empty() || self.done_turn > 0
+    }
+
     /// What the one who gives turns waits for.
-    pub(super) fn turn(&self) -> impl PartialEq + use<> {
+    pub fn turn(&self) -> impl PartialEq + use<> {
         (self.uid.clone(), self.waiting.clone(), self.running.clone(), self.done_turn)
     }
 
