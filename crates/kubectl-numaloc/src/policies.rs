@@ -116,7 +116,9 @@ pub fn does(policy: &PolicyResource, object: &Value) -> String {
     match &policy.verdict {
         PolicyVerdict::Abstains => "bounds".to_owned(),
         PolicyVerdict::Off => "none".to_owned(),
-        PolicyVerdict::Settings(settings) if settings.is_paused() => "paused".to_owned(),
+        PolicyVerdict::Settings(settings) if policy.is_paused || settings.is_paused() => {
+            "paused".to_owned()
+        }
         PolicyVerdict::Settings(settings) if settings.repeats() => format!("each {interval}"),
         PolicyVerdict::Settings(_) => "once".to_owned(),
     }
