@@ -16,24 +16,6 @@ def connect(endpoint):
     return grpc.insecure_channel(endpoint, [("grpc.default_authority", "localhost")])
 
 
-def reason(error):
-    """Why a call was refused, for programs (docs/api.md, Errors): such as TARGET_NOT_FOUND. Empty: not by the daemon."""
-    status = rpc_status.from_call(error)
-    info = error_details_pb2.ErrorInfo()
-    for detail in status.details if status else ():
-        if detail.Unpack(info):
-            return info.reason
-    return ""
-
-
-def end(main, *arguments):
-    """Runs a program, and ends with its exit code."""
-    try:
-        sys.exit(main(*arguments))
-    except grpc.RpcError as error:
-        sys.exit(f"{reason(error) or error.code().name}: {error.details()}")
-
-
 def wait(channel, job):
     """Follows a job to its end: the stream ends with it."""
     jobs = migration_service_pb2_grpc.MigrationServiceStub(channel)
@@ -62,3 +44,21 @@ def show(job):
             "to nodes", list(member.home_node_ids),
             "left", {left.reason: left.bytes for left in account.left},
         )
+
+
+def reason(error):
+    """Why a call was refused, for programs (docs/api.md, Errors): such as TARGET_NOT_FOUND. Empty: not by the daemon."""
+    status = rpc_status.from_call(error)
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details if status else ():
+        if detail.Unpack(info):
+            return info.reason
+    return ""
+
+
+def end(main, *arguments):
+    """Runs a program, and ends with its exit code."""
+    try:
+        sys.exit(main(*arguments))
+    except grpc.RpcError as error:
+        sys.exit(f"{reason(error) or error.code().name}: {error.details()}")
