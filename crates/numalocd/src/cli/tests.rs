@@ -69,9 +69,9 @@ fn options_go_before_the_file() {
     assert_eq!(config.listen.socket, Path::new("/run/x"));
     assert_eq!(config.log, "warn".parse().unwrap());
 
-    let config = args(&["--config", file, "--socket", "y.sock", "--log-level", "debug"]);
+    let config = args(&["--config", file, "--socket", "/run/y.sock", "--log-level", "debug"]);
     let config = config.configuration().unwrap().config;
-    assert_eq!(config.listen.socket, Path::new("y.sock"));
+    assert_eq!(config.listen.socket, Path::new("/run/y.sock"));
     assert_eq!(config.log, "debug".parse().unwrap());
     assert_eq!(config.queue.moves, 7);
 }
