@@ -238,8 +238,7 @@ fn metrics_without_a_network_are_refused_at_a_reload_and_a_problem_after_a_start
     installed.run();
     installed.configure("[metrics]\nlisten = \"127.0.0.1:9464\"\n");
     let reload = Command::new("systemctl").args(["reload", SERVICE]).output().expect("systemctl");
-    let log = installed.log();
-    assert!(!reload.status.success() && log.contains("numalocd-network.conf"), "{log}");
+    assert!(!reload.status.success(), "{reload:?}");
     systemctl(&["restart", SERVICE]);
     let problems = status(&installed.client()).problems;
     let is = |problem: &String| problem.starts_with("metrics are not served at 127.0.0.1:9464: ");

@@ -133,7 +133,7 @@ mod tests {
             cgroup: Some("/a".into()),
             process_count: 1,
             home_nodes: vec![more as u32],
-            is_unpinned: more % 3 == 0,
+            is_unpinned: more.is_multiple_of(3),
             near_nodes: Vec::new(),
             resident_bytes: Some(more << 20),
             cache_bytes: Some(more << 20),
