@@ -15,6 +15,7 @@ pub enum ValueKind {
     Schedules,
     Workloads,
     Columns,
+    Nodes,
 }
 
 impl ValueKind {
@@ -29,6 +30,7 @@ impl ValueKind {
             "job" | "jobs" => Some(Self::Jobs),
             "schedule" | "schedules" => Some(Self::Schedules),
             "workload" | "workloads" => Some(Self::Workloads),
+            "to" | "from" | "node" | "nodes" => Some(Self::Nodes),
             "columns" | "sort" => Some(Self::Columns),
             _ => None,
         }

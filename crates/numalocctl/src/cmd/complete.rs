@@ -9,7 +9,7 @@ use crate::{
 };
 use numaloc_api::value::{JobFilter, ScheduleFilter, WorkloadFilter};
 use numaloc_host::{NamedProcess, Roots, named_processes};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 /// Longest wait for a connection, and for an answer of the daemon.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -46,8 +46,17 @@ fn of_host(roots: &Roots, kind: ValueKind) -> Vec<String> {
         ValueKind::Processes => names(&processes).into_iter().chain(pids()).collect(),
         ValueKind::Cgroups => sorted(cgroups.map(str::to_owned)),
         ValueKind::Units => sorted(cgroups.filter_map(unit)),
+        ValueKind::Nodes => nodes(roots),
         _ => Vec::new(),
     }
+}
+
+/// The numbers of the online nodes.
+fn nodes(roots: &Roots) -> Vec<String> {
+    let directory = fs::read_dir(roots.sys.join("devices/system/node"));
+    let names = directory.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let ids = names.filter_map(|name| name.to_str()?.strip_prefix("node")?.parse::<u32>().ok());
+    ids.collect::<BTreeSet<_>>().iter().map(u32::to_string).collect()
 }
 
 fn names(processes: &[NamedProcess]) -> Vec<String> {

@@ -52,8 +52,8 @@ fn without_hidden(script: &str, command: &Command) -> String {
 struct Known {
     /// Options by their names, without the dashes.
     options: BTreeMap<String, ValueKind>,
-    /// Arguments without an option: the command's path and their id.
-    positional: BTreeMap<(Vec<String>, String), ValueKind>,
+    /// Arguments without an option by the command's path, in their order: their id.
+    positional: BTreeMap<Vec<String>, Vec<(String, ValueKind)>>,
 }
 
 impl Known {
@@ -71,7 +71,8 @@ impl Known {
                     self.options.insert(long.to_owned(), kind);
                 }
                 (Some(kind), None) => {
-                    self.positional.insert((path.to_vec(), arg.get_id().to_string()), kind);
+                    let of_command = self.positional.entry(path.to_vec()).or_default();
+                    of_command.push((arg.get_id().to_string(), kind));
                 }
             }
         }
@@ -93,11 +94,20 @@ impl Known {
         text +=
             "        for ((i = 1; i < COMP_CWORD; i++)); do\n            word=${COMP_WORDS[i]}\n";
         text += "            [[ $word == -* ]] || path+=\" $word\"\n        done\n        case \"$path \" in\n";
-        for ((path, _), kind) in &self.positional {
-            let _ =
-                writeln!(text, "            \" {} \"*) kind={} ;;", path.join(" "), kind.name());
+        for (path, arguments) in &self.positional {
+            let path = path.join(" ");
+            // The first is named before there is another word, the last by all that follow.
+            if let [(_, first), .., _] = &arguments[..] {
+                let _ = writeln!(text, "            \" {path} \") kind={} ;;", first.name());
+            }
+            if let Some((_, last)) = arguments.last() {
+                let _ = writeln!(text, "            \" {path} \"*) kind={} ;;", last.name());
+            }
         }
-        text += "        esac\n    fi\n    if [[ -z $kind ]]; then\n        _numalocctl \"$@\"\n        return\n    fi\n";
+        text += "        esac\n    fi\n    if [[ -z $kind ]]; then\n        _numalocctl \"$@\"\n";
+        // Options are offered with commands only if nothing else is.
+        text += "        local words=()\n        for word in \"${COMPREPLY[@]}\"; do\n            [[ $word == -* ]] || words+=(\"$word\")\n        done\n";
+        text += "        [[ $2 == -* || ${#words[@]} == 0 ]] || COMPREPLY=(\"${words[@]}\")\n        return\n    fi\n";
         text += "    COMPREPLY=()\n    while IFS= read -r word; do\n        [[ $word == \"$2\"* ]] && COMPREPLY+=(\"$word\")\n";
         text += "    done < <(\"$1\" __complete \"$kind\" 2>/dev/null)\n";
         text += "    compopt +o default +o bashdefault 2>/dev/null\n    return 0\n}\n";
@@ -110,8 +120,8 @@ impl Known {
         let action = |line: &str| {
             let rest = line.strip_suffix(DEFAULT)?;
             let options = self.options.iter().map(|(long, kind)| (format!("--{long}=["), *kind));
-            let others =
-                self.positional.iter().map(|((_, id), kind)| (format!(":{id} -- "), *kind));
+            let others = self.positional.values().flatten();
+            let others = others.map(|(id, kind)| (format!(":{id} -- "), *kind));
             let (_, kind) = options.chain(others).find(|(name, _)| rest.contains(name.as_str()))?;
             Some(format!("{rest}:_numalocctl_known {}' \\", kind.name()))
         };
@@ -140,7 +150,11 @@ impl Known {
                 + "\n"
         };
         let mut text: String = script.lines().map(line).collect();
-        for ((path, _), kind) in &self.positional {
+        let arguments = self
+            .positional
+            .iter()
+            .flat_map(|(path, all)| all.iter().map(move |(_, kind)| (path, kind)));
+        for (path, kind) in arguments {
             let below = path
                 .get(1)
                 .map_or(String::new(), |name| format!("; and __fish_seen_subcommand_from {name}"));
