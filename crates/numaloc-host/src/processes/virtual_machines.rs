@@ -1,10 +1,12 @@
 //! Virtual machines of libvirt and Proxmox, by the files in which these note the process of each (libvirt, src/util/virpidfile.c;
-//! qemu-server, PVE/QemuServer/Helpers.pm, `pidfile_name`), and of systemd-machined.
+//! qemu-server, PVE/QemuServer/Helpers.pm, `pidfile_name`), of systemd-machined, and those that a command line names: QEMU's by
+//! `-name`, firecracker's by `--id`, which its jailer passes on (firecracker, docs/jailer.md).
 
 use crate::{
     Error, Roots,
     files::read,
     processes::{
+        by_name::named_processes,
         found::{Found, Meant, NamedKind},
         machines::{registered, up_to},
         runtimes::is_file_name,
@@ -39,13 +41,52 @@ pub(crate) fn find(roots: &Roots, name: &str) -> Result<Found, Error> {
         Some(at(roots, "Proxmox", pid, |part: &str| part == scope))
     };
     let by_machined = || registered(roots, NamedKind::VirtualMachine, name);
-    let found = by_libvirt().or_else(by_proxmox).or_else(by_machined);
-    found.ok_or_else(|| {
-        missing(
+    if let Some(found) = by_libvirt().or_else(by_proxmox).or_else(by_machined) {
+        return Ok(found);
+    }
+    match &by_command_line(roots, name)[..] {
+        [] => Err(missing(
             "no process of this name is noted in /run/libvirt, /run/user/*/libvirt, /run/qemu-server (Proxmox: the number of the guest) or \
-             /run/systemd/machines; see virsh list, qm list or machinectl",
-        )
-    })
+             /run/systemd/machines, and no QEMU has it as -name, no firecracker as --id; see virsh list, qm list or machinectl",
+        )),
+        [only] => Ok(only.clone()),
+        [one, other, ..] => Err(Error::SeveralCgroups {
+            target: format!("virtual machine {name}"),
+            cgroups: [one, other].map(ToString::to_string),
+        }),
+    }
+}
+
+/// The processes whose command line names a machine so.
+fn by_command_line(roots: &Roots, name: &str) -> Vec<Found> {
+    let named = |pid, comm: &str| {
+        let text = read::text(&roots.proc.join(format!("{pid}/cmdline"))).ok()?;
+        let (program, machine) = machine_of(comm, &text)?;
+        let how = format!("{program}, process {pid}");
+        (machine == name).then_some(Found { at: Meant::Pid(pid), how })
+    };
+    let all = named_processes(roots).into_iter();
+    all.filter_map(|process| named(process.pid, &process.comm)).collect()
+}
+
+/// The program and the name of the machine that a command line starts. QEMU takes `NAME` and `guest=NAME`, with other keys beside it
+/// (qemu(1), `-name`).
+fn machine_of<'a>(comm: &str, command_line: &'a str) -> Option<(&'static str, &'a str)> {
+    let (program, option) = match comm {
+        "firecracker" => ("firecracker", "--id"),
+        "kvm" | "qemu-kvm" => ("QEMU", "-name"),
+        comm if comm.starts_with("qemu-system-") => ("QEMU", "-name"),
+        _ => return None,
+    };
+    let mut words = command_line.split('\0');
+    let value = words.find_map(|word| match word.strip_prefix(option)? {
+        "" => Some(None),
+        rest => rest.strip_prefix('=').map(Some),
+    })?;
+    let value = value.or_else(|| words.next())?;
+    let parts = value.split(',').map(|part| part.split_once('=').unwrap_or(("guest", part)));
+    let name = parts.filter(|(key, _)| *key == "guest").map(|(_, name)| name).next()?;
+    Some((program, name))
 }
 
 /// The cgroup of a process up to the part that is the machine's; the process, if there is none.
@@ -122,6 +163,38 @@ mod tests {
         let error = &places(&fake, &["106"])[0];
         for place in ["/run/libvirt", "/run/qemu-server", "/run/systemd/machines"] {
             assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_manager_is_named_by_its_command_line() {
+        let fake = Fake::new();
+        for (pid, comm, command_line) in [
+            (
+                100,
+                "qemu-system-x86",
+                "/usr/bin/qemu-system-x86_64\0-m\08G\0-name\0guest=db,debug-threads=on\0",
+            ),
+            (101, "qemu-kvm", "/usr/libexec/qemu-kvm\0-name\0web\0-m\02G\0"),
+            (102, "firecracker", "/firecracker\0--id=fc-1\0--start-time-us\07\0"),
+            (103, "firecracker", "/firecracker\0--id\0two\0"),
+            (104, "firecracker", "/firecracker\0--id\0two\0"),
+            // Others may have such words, too.
+            (105, "sh", "sh\0-name\0odd\0"),
+            (106, "kvm", "kvm\0-name\0"),
+        ] {
+            fake.process(pid, comm, &["0"]);
+            fake.write(&format!("proc/{pid}/cmdline"), command_line);
+        }
+        let found = places(&fake, &["db", "web", "fc-1", "two", "odd", ""]);
+        assert_eq!(found[0], "process 100 (QEMU, process 100)");
+        assert_eq!(found[1], "process 101 (QEMU, process 101)");
+        assert_eq!(found[2], "process 102 (firecracker, process 102)");
+        for pid in ["process 103", "process 104"] {
+            assert!(found[3].contains(pid), "{}", found[3]);
+        }
+        for refused in &found[4..] {
+            assert!(refused.starts_with("no running virtual machine "), "{refused}");
         }
     }
 

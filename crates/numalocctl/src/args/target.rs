@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
 use numaloc_host::Roots;
-use std::fmt;
+use std::{collections::BTreeSet, fmt, path::Path};
 
 /// What names a target. Whether one is required is decided where the command is carried out, because a message of ours names
 /// the forms.
@@ -35,9 +35,13 @@ pub struct TargetArgs {
     /// A Kubernetes pod by NAMESPACE/NAME, name or uid (repeatable).
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub pod: Vec<String>,
-    /// A virtual machine of libvirt by name (repeatable).
+    /// A virtual machine by its name: of libvirt, systemd-machined, Proxmox (its number), QEMU (-name) or firecracker (--id)
+    /// (repeatable).
     #[arg(long, value_name = "NAME")]
     pub vm: Vec<String>,
+    /// A job of Slurm by its number: all of its steps on this host (repeatable).
+    #[arg(long, value_name = "NUMBER")]
+    pub slurm_job: Vec<u64>,
     /// Workloads registered with the daemon that have these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old
     /// (repeatable: all have to hold).
     #[arg(short = 'l', long, value_name = "SELECTOR")]
@@ -76,6 +80,20 @@ pub fn cgroup_path(path: &str) -> String {
     }
 }
 
+/// Whether this host has cgroup v2 alone, or v1.
+fn is_unified() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// The cgroup of a job of Slurm (its documentation of the plugin cgroup/v2, and cgroup.conf(5)). Of several slurmd on a host, each has
+/// its name in it.
+fn slurm_job(job: u64, is_unified: bool) -> String {
+    match is_unified {
+        true => format!("/system.slice/*slurmstepd.scope/job_{job}"),
+        false => format!("/slurm*/uid_*/job_{job}"),
+    }
+}
+
 impl TargetArgs {
     /// One process.
     pub fn pid(pid: i32) -> Self {
@@ -102,11 +120,15 @@ impl TargetArgs {
     fn pids(&self) -> impl Iterator<Item = i32> {
         self.pid.iter().flat_map(|Pids(pids)| pids.iter().copied())
     }
+    fn cgroups(&self) -> BTreeSet<String> {
+        let named = self.cgroup.iter().map(|path| cgroup_path(path));
+        named.chain(self.slurm_job.iter().map(|&job| slurm_job(job, is_unified()))).collect()
+    }
     /// The target as a value of the API.
     pub fn request(&self) -> value::Target {
         value::Target {
             pids: self.pids().collect(),
-            cgroups: self.cgroup.iter().map(|path| cgroup_path(path)).collect(),
+            cgroups: self.cgroups(),
             units: self.unit.iter().cloned().collect(),
             containers: self.container.iter().cloned().collect(),
             pods: self.pod.iter().cloned().collect(),
@@ -143,6 +165,14 @@ mod tests {
         for (written, told) in cases {
             assert_eq!(cgroup_path(written), told, "{written}");
         }
+    }
+
+    #[test]
+    fn a_job_of_slurm_is_its_cgroup() {
+        assert_eq!(slurm_job(17, true), "/system.slice/*slurmstepd.scope/job_17");
+        assert_eq!(slurm_job(17, false), "/slurm*/uid_*/job_17");
+        let target = TargetArgs { slurm_job: vec![17], ..TargetArgs::default() };
+        assert!(!target.is_empty() && target.request().cgroups.len() == 1);
     }
 
     #[test]
