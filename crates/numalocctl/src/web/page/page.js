@@ -15,6 +15,7 @@ let selected = null;          // key of the row that is selected
 let opened = null;            // key of the row that is opened
 let advice = null;
 let pictures = new Map();     // by pid
+const OLD_SECONDS = 30;         // rows that were read before are pale
 let shownPlan = 0;            // the migration whose dialog is open
 let begunPlan = 0;            // the last one that was confirmed
 let token = "";
@@ -281,7 +282,9 @@ function drawRows() {
       if (column.id === "name") td.title = td.textContent;
       return td;
     });
-    return el("tr", { id: "row-" + place, "aria-rowindex": place + 2, "aria-selected": String(key === selected), onclick: () => { select(place); open(key); } }, ...cells);
+    // What was read long ago may have moved since.
+    const isOld = row.age_seconds > OLD_SECONDS;
+    return el("tr", { class: isOld ? "old" : null, title: isOld ? `read ${Math.round(row.age_seconds)} s ago` : null, id: "row-" + place, "aria-rowindex": place + 2, "aria-selected": String(key === selected), onclick: () => { select(place); open(key); } }, ...cells);
   });
   fill(frame.body, first ? space(first) : null, ...shown, last < rows.length ? space(rows.length - last) : null);
   const place = rows.findIndex((row) => keyOf(row) === selected);
@@ -590,7 +593,7 @@ function drawSummary() {
   if (view.top.unseen_count) more.push(`${view.top.unseen_count} not read yet`);
   if (view.top.hidden_count) more.push(`${view.top.hidden_count} that may not be read`);
   if (view.top.left_out_count) more.push(`${view.top.left_out_count} left out by the daemon`);
-  fill($("summary"), el("b", {}, `${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
+  fill($("summary"), el("b", {}, `${view.top.unseen_count ? "at least " : ""}${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
     view.top.traffic ? el("span", { class: "quiet" }, `; memory traffic ${rate(view.top.traffic.local_bytes_per_second + view.top.traffic.remote_bytes_per_second)}, remote ${rate(view.top.traffic.remote_bytes_per_second)}`) : null,
     within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
