@@ -3,8 +3,8 @@
 //! and causes no fault.
 //!
 //! The interface has one set of kernel threads for the whole machine, which the runs of this program share ([`slots`]). If another
-//! program has set some up, this module leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
-//! no other user start (mm/damon/core.c, `damon_start`).
+//! program has set some up, this module leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled,
+//! because the kernel then lets no other user start (mm/damon/core.c, `damon_start`).
 
 mod slots;
 
