@@ -173,10 +173,10 @@ mod tests {
             (
                 100,
                 "qemu-system-x86",
-                "/usr/bin/qemu-system-x86_64\0-m\08G\0-name\0guest=db,debug-threads=on\0",
+                "/usr/bin/qemu-system-x86_64\0-S\0-name\0guest=db,debug-threads=on\0",
             ),
-            (101, "qemu-kvm", "/usr/libexec/qemu-kvm\0-name\0web\0-m\02G\0"),
-            (102, "firecracker", "/firecracker\0--id=fc-1\0--start-time-us\07\0"),
+            (101, "qemu-kvm", "/usr/libexec/qemu-kvm\0-name\0web\0-S\0"),
+            (102, "firecracker", "/firecracker\0--id=fc-1\0--no-api\0"),
             (103, "firecracker", "/firecracker\0--id\0two\0"),
             (104, "firecracker", "/firecracker\0--id\0two\0"),
             // Others may have such words, too.
