@@ -14,10 +14,7 @@ pub enum Error {
     )]
     NoProcess { pid: i32 },
     /// No process has this name.
-    #[error(
-        "no process is named {name}: {}; a service is named with --unit, a container with --container",
-        did_you_mean(similar)
-    )]
+    #[error("no process is named {name}: {}", did_you_mean(similar))]
     NoProcessNamed { name: String, similar: Vec<String> },
     /// The process that was meant has ended: another process has its pid now, or the machine has been rebooted since.
     #[error(
@@ -379,7 +376,7 @@ impl Error {
 /// What to do about a name that no process has.
 fn did_you_mean(similar: &[String]) -> String {
     match similar {
-        [] => "see `ps -eo pid,comm` for names".to_owned(),
+        [] => "see `ps -eo pid,comm` for names; a service is named with --unit, a container with --container".to_owned(),
         names => format!("did you mean {}?", names.join(", ")),
     }
 }
