@@ -34,7 +34,7 @@ fn what_the_kernel_demotes_is_demoted_and_not_remote() {
         workloads.cloned().find(|row| row["cgroup"] == "/numaloc-demoted")
     };
     // Cgroups are read in turn with processes.
-    let document = first_document(&[], |document| {
+    let document = first_document(&["--cpu-budget", "50"], |document| {
         let is_read = |row: Value| !row["age_seconds"].is_null();
         document["unseen_count"] == 0 && workload(document).is_some_and(is_read)
     });
