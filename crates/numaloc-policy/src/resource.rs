@@ -91,8 +91,6 @@ pub struct PolicyResource {
     pub name: String,
     /// Its uid, which a policy of the same name that is created later does not have.
     pub uid: String,
-    /// The number of its specification, which the API server counts; 0: it is not known.
-    pub generation: u64,
     /// When another program than the agents has changed it last; `None`: that is not known.
     pub changed: Option<SystemTime>,
     /// Of several policies that match, the one with the highest priority decides; then the one whose name is first in the order of
@@ -187,8 +185,7 @@ impl PolicyResource {
         let spec = object.get("spec").ok_or_else(|| whole("is missing".to_owned()))?;
         let tree = Tree::deserialize(spec).map_err(|error| whole(error.to_string()))?;
         let read = all("spec", &tree, |tree| Self::of_spec(kind, tree, spec)).map_err(bad)?;
-        let (generation, changed) = (status::generation(object), status::changed(object));
-        Ok(Self { uid, namespace, name, generation, changed, ..read })
+        Ok(Self { uid, namespace, name, changed: status::changed(object), ..read })
     }
 
     fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problems> {
@@ -211,13 +208,12 @@ impl PolicyResource {
             let hint = "write for example {\"interval\": \"10m\"}, or {\"policy\": \"none\"}";
             return Err(Problem::new("spec.schedule", "is missing", hint).into());
         }
-        let (namespace, name, uid, generation, changed) = Default::default();
+        let (namespace, name, uid, changed) = Default::default();
         Ok(Self {
             kind,
             namespace,
             name,
             uid,
-            generation,
             changed,
             priority,
             pods,

@@ -36,7 +36,7 @@ pub(super) struct Rollouts {
     next: Option<SystemTime>,
     /// Whether a first run has ended.
     has_ended: bool,
-    /// The last report.
+    /// What policies had reached when that was last counted.
     told: Vec<PolicyReach>,
 }
 
@@ -155,7 +155,7 @@ impl Rollouts {
         is_urgent
     }
 
-    /// The last report.
+    /// What policies have reached, for the report about the node.
     pub(super) fn told(&self) -> Vec<PolicyReach> {
         self.told.clone()
     }

@@ -5,8 +5,9 @@ use crate::cluster::{
     api::{Api, ApiError},
     objects::{LeaseObject, LeaseSpec},
 };
+use numaloc_policy::written_time;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 /// Time after which a Lease that was not renewed is another agent's to take.
@@ -75,10 +76,7 @@ impl Lease {
     }
 
     fn written(&self, transitions: u64, is_new: bool) -> serde_json::Value {
-        let now = numaloc_api::timestamp(crate::clock::now());
-        // Times of Leases have microseconds.
-        let micros = prost_types::Timestamp { nanos: now.nanos / 1000 * 1000 + 1000, ..now };
-        let now = micros.to_string();
+        let now = micro_time(crate::clock::now());
         let mut spec = json!({
             "holderIdentity": self.me, "leaseDurationSeconds": DURATION.as_secs(), "renewTime": now,
             "leaseTransitions": transitions,
@@ -87,5 +85,23 @@ impl Lease {
             spec["acquireTime"] = now.into();
         }
         json!({"spec": spec})
+    }
+}
+
+/// A time as `metav1.MicroTime` has it: always with six digits of a second.
+fn micro_time(at: SystemTime) -> String {
+    let micros = at.duration_since(UNIX_EPOCH).unwrap_or_default().subsec_micros();
+    format!("{}.{micros:06}Z", written_time(at).trim_end_matches('Z'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_six_digits_of_a_second() {
+        let written = |micros| micro_time(UNIX_EPOCH + Duration::from_micros(micros));
+        assert_eq!(written(1_000_000), "1970-01-01T00:00:01.000000Z");
+        assert_eq!(written(1_999_999), "1970-01-01T00:00:01.999999Z");
     }
 }

@@ -147,7 +147,6 @@ pub(super) fn instead(
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
-        generation: status::generation(whole),
         changed: status::changed(whole),
         priority: priority.unwrap_or_default(),
         pods: pods.unwrap_or_default(),

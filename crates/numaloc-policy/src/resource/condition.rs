@@ -71,7 +71,7 @@ pub fn conditions() -> Value {
     keyed("type", 16, condition)
 }
 
-/// The schema of a list whose elements are told apart by a key.
+/// The schema of a list whose elements are identified by a key.
 pub fn keyed(key: &str, most: usize, items: Value) -> Value {
     json!({
         "type": "array", "maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key], "items": items,

@@ -131,11 +131,6 @@ impl PolicyStatus {
     }
 }
 
-/// The number of an object's specification; 0: it has none.
-pub fn generation(object: &Value) -> u64 {
-    object.pointer("/metadata/generation").and_then(Value::as_u64).unwrap_or_default()
-}
-
 /// When an object was last changed, its status aside.
 pub fn changed(object: &Value) -> Option<SystemTime> {
     let managed = object.pointer("/metadata/managedFields").and_then(Value::as_array);
@@ -224,12 +219,11 @@ mod tests {
     fn writes_of_the_status_are_no_changes_of_a_policy() {
         let entry = |time: &str, part: &str| json!({"time": time, "subresource": part});
         let object = json!({"metadata": {
-            "generation": 3, "creationTimestamp": "1970-01-01T00:00:01Z",
+            "creationTimestamp": "1970-01-01T00:00:01Z",
             "managedFields": [
                 {"time": "1970-01-01T00:00:02Z"}, entry("1970-01-01T00:00:09Z", "status"), entry("1970-01-01T00:00:03Z", ""),
             ],
         }});
-        assert_eq!(generation(&object), 3);
         assert_eq!(changed(&object), Some(UNIX_EPOCH + Duration::from_secs(3)));
         assert_eq!(changed(&json!({"metadata": {}})), None);
     }
