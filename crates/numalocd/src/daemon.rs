@@ -139,7 +139,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     tell_what_is_hidden();
     let metrics = Metrics::default();
     metrics.missing_accounts(asked_for.missing_accounts.len());
-    metrics.missing_sockets(missing_sockets.len());
+    metrics.missing_sockets(listeners.missing().len());
     let accounts = Accounts::new(in_force.clone());
     let state_dir = args.state_directory();
     let opening = state_dir.clone();

@@ -111,7 +111,7 @@ fn pem<'de, D: Deserializer<'de>>(from: D, kind: Pem) -> Result<PathBuf, D::Erro
     })
 }
 
-/// An absolute path.
+/// A path that is absolute and has no `..`.
 pub fn path(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
     let has_parent = path.components().any(|part| part == Component::ParentDir);
