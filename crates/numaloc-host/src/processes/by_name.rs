@@ -16,19 +16,24 @@ const COMM_MAX: usize = 15;
 /// The processes of this name, in ascending order of pid: those whose first thread has it (/proc/PID/comm), or, where the kernel has
 /// cut that name, whose argv[0] is a path to it. Left out are kernel threads, processes that have ended, and this process.
 pub fn processes_named(roots: &Roots, name: &str) -> Vec<i32> {
+    let named = living(roots).filter(|(pid, comm)| has_name(roots, *pid, comm, name));
+    named.map(|(pid, _)| pid).collect()
+}
+
+/// All processes with memory of their own and the names of their first threads, in ascending order of pid, but for this process.
+pub(crate) fn living(roots: &Roots) -> impl Iterator<Item = (i32, String)> {
     let own_pid = own_pid(roots);
-    let pids = numbered::<i32>(&roots.proc).into_keys();
-    pids.filter(|&pid| Some(pid) != own_pid && has_name(roots, pid, name).unwrap_or(false))
-        .collect()
+    let pids = numbered::<i32>(&roots.proc).into_keys().filter(move |&pid| Some(pid) != own_pid);
+    pids.filter_map(|pid| Some((pid, living_comm(roots, pid)?)))
 }
 
 /// Names of processes that have this one as a part, the most frequent first: what may have been meant.
 pub fn names_like(roots: &Roots, name: &str) -> Vec<String> {
     const MOST: usize = 3;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for process in named_processes(roots) {
-        if !name.is_empty() && process.comm.contains(name) {
-            *counts.entry(process.comm).or_default() += 1;
+    for (_, comm) in living(roots) {
+        if !name.is_empty() && comm.contains(name) {
+            *counts.entry(comm).or_default() += 1;
         }
     }
     let mut names: Vec<(String, usize)> = counts.into_iter().collect();
@@ -49,19 +54,13 @@ pub struct NamedProcess {
 
 /// All processes in ascending order of pid, but for kernel threads, processes that have ended, and this process.
 pub fn named_processes(roots: &Roots) -> Vec<NamedProcess> {
-    let own_pid = own_pid(roots);
-    let pids = numbered::<i32>(&roots.proc).into_keys().filter(|&pid| Some(pid) != own_pid);
-    let named = |pid| {
-        let comm = living_comm(roots, pid)?;
-        Some(NamedProcess { pid, comm, cgroup: cgroup::of(roots, pid) })
-    };
-    pids.filter_map(named).collect()
+    let named = |(pid, comm)| NamedProcess { pid, comm, cgroup: cgroup::of(roots, pid) };
+    living(roots).map(named).collect()
 }
 
-fn has_name(roots: &Roots, pid: i32, name: &str) -> Option<bool> {
-    let comm = living_comm(roots, pid)?;
-    let is_cut = || is_cut_of(&comm, name) && first_argument(roots, pid).as_deref() == Some(name);
-    Some(comm == name || is_cut())
+fn has_name(roots: &Roots, pid: i32, comm: &str, name: &str) -> bool {
+    let is_cut = || is_cut_of(comm, name) && first_argument(roots, pid).as_deref() == Some(name);
+    comm == name || is_cut()
 }
 
 /// Whether `comm` is what the kernel leaves of `name`.

@@ -1,5 +1,7 @@
 //! systemd units: their cgroup, as systemctl tells it.
 
+mod similar;
+
 use super::containers::container_of;
 use crate::{Error, files::read};
 use nix::{
@@ -19,9 +21,6 @@ use std::{
 
 /// Time that systemd has to answer; systemctl itself would wait for half a minute.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Most units that an error names.
-const SIMILAR: usize = 5;
 
 /// This directory is there if systemd is the service manager (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
@@ -72,49 +71,11 @@ fn look_up(
     };
     let runs_not = |name: &&String| matches!(control_group(name), Err(Error::NoUnit { .. }));
     let stems = asked.iter().filter(runs_not).filter_map(|name| name.strip_suffix(".service"));
-    let similar = if told.is_ok() { running(systemctl, stems, patience) } else { BTreeMap::new() };
-    let found = |name: String| control_group(&name).or_else(|error| instead(error, &similar));
+    let similar =
+        if told.is_ok() { similar::running(systemctl, stems, patience) } else { BTreeMap::new() };
+    let found =
+        |name: String| control_group(&name).or_else(|error| similar::instead(error, &similar));
     names.into_iter().map(|name| found(name?)).collect()
-}
-
-/// The cgroups of running units whose names begin with one of these, by their names.
-fn running<'a>(
-    systemctl: &str,
-    stems: impl Iterator<Item = &'a str>,
-    patience: Duration,
-) -> BTreeMap<String, String> {
-    let patterns: Vec<String> = stems.map(|stem| format!("{stem}*.service")).collect();
-    if patterns.is_empty() {
-        return BTreeMap::new();
-    }
-    let options = ["show", "--no-pager", "--property=Id,ControlGroup", "--"];
-    let words = options.into_iter().chain(patterns.iter().map(String::as_str));
-    let told = run(systemctl, words, patience).unwrap_or_default();
-    let unit = |text: &str| {
-        let (id, path) = (property_in(text, "Id"), property_in(text, "ControlGroup"));
-        (!id.is_empty() && !path.is_empty()).then(|| (id.to_owned(), path.to_owned()))
-    };
-    told.split("\n\n").filter_map(unit).collect()
-}
-
-/// What a unit that does not run stands for: its only running instance, as Debian's postgresql.service does for
-/// postgresql@17-main.service. Else the error names running units with similar names.
-fn instead(error: Error, running: &BTreeMap<String, String>) -> Result<String, Error> {
-    let Error::NoUnit { unit, reason } = error else { return Err(error) };
-    let stem = unit.strip_suffix(".service").unwrap_or(&unit);
-    let is_instance =
-        |name: &str| name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('@'));
-    let mut instances = running.iter().filter(|(name, _)| is_instance(name));
-    if let (Some((_, path)), None) = (instances.next(), instances.next()) {
-        return Ok(path.clone());
-    }
-    let similar = running.keys().filter(|name| name.starts_with(stem)).take(SIMILAR);
-    let similar = similar.map(String::as_str).collect::<Vec<_>>().join(", ");
-    let reason = match &similar[..] {
-        "" => reason,
-        names => format!("{reason}; what runs is {names}"),
-    };
-    Err(Error::NoUnit { unit, reason })
 }
 
 /// The name as systemd wants it; a name without a suffix means `.service`. Names that are not valid are refused here,
@@ -321,7 +282,7 @@ mod tests {
 
     /// Makes a systemctl for these tests, a script with these lines in this directory. Another process writes it: a child that another
     /// test starts meanwhile would hold our own descriptor for a moment, and the kernel runs no file that is open for writing (ETXTBSY).
-    fn script(directory: &Path, lines: &str) -> String {
+    pub(super) fn script(directory: &Path, lines: &str) -> String {
         let script = directory.join("systemctl");
         let mut write = Command::new("sh");
         write.args(["-c", r#"printf '%s\n' "$1" > "$2" && chmod 700 "$2""#, "sh"]);
@@ -366,27 +327,6 @@ mod tests {
         // Invalid names are refused without systemd.
         let none = look_up("/nonexistent/systemctl", &["a b"], PATIENCE, true);
         assert!(matches!(none[..], [Err(Error::NoUnit { .. })]), "{none:?}");
-    }
-
-    /// Debian's postgresql.service has no processes; its clusters are instances of postgresql@.service.
-    #[test]
-    fn a_unit_stands_for_its_only_instance_and_others_are_named() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let lines = r#"case "$*" in
-            *" --property=Id,ControlGroup "*)
-                printf 'Id=%s\nControlGroup=/system.slice/%s\n\n' postgresql@17-main.service 17 redis-server.service r valkey@1.service 1 valkey@2.service 2
-                printf 'Id=postgresql.service\nControlGroup=\n' ;;
-            *) shift 4; for u; do [ -z "$n" ] || echo; n=1; printf 'LoadState=loaded\nActiveState=active\nControlGroup=\n'; done ;;
-        esac"#;
-        let systemctl = script(directory.path(), lines);
-        let told = look_up(&systemctl, &["postgresql", "redis", "valkey", "nginx"], PATIENCE, true);
-        let told: Vec<String> =
-            told.into_iter().map(|told| told.unwrap_or_else(|error| error.to_string())).collect();
-        assert_eq!(told[0], "/system.slice/17");
-        assert!(told[1].contains("; what runs is redis-server.service"), "{}", told[1]);
-        let both = "; what runs is valkey@1.service, valkey@2.service";
-        assert!(told[2].contains(both), "{}", told[2]);
-        assert!(!told[3].contains("what runs"), "{}", told[3]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
     Error, Roots,
     files::read,
     processes::{
-        by_name::named_processes,
+        by_name::living,
         found::{Found, Meant, NamedKind},
         machines::{registered, up_to},
         runtimes::is_file_name,
@@ -65,8 +65,7 @@ fn by_command_line(roots: &Roots, name: &str) -> Vec<Found> {
         let how = format!("{program}, process {pid}");
         (machine == name).then_some(Found { at: Meant::Pid(pid), how })
     };
-    let all = named_processes(roots).into_iter();
-    all.filter_map(|process| named(process.pid, &process.comm)).collect()
+    living(roots).filter_map(|(pid, comm)| named(pid, &comm)).collect()
 }
 
 /// The program and the name of the machine that a command line starts. QEMU takes `NAME` and `guest=NAME`, with other keys beside it

@@ -136,7 +136,7 @@ fn begin<'a>(
     let (begin, most) = (Instant::now(), PATIENCE + intervals.sum());
     while !stop() && begin.elapsed() < most {
         if let Some(lock) = Lock::wait(roots, most, stop)?
-            && let Some(session) = DamonSession::begin(&lock, roots, watched, intervals)?
+            && let Some(session) = DamonSession::begin(&lock, watched, intervals)?
         {
             return Ok(Some(session));
         }
@@ -173,11 +173,11 @@ struct DamonSession<'a> {
 impl<'a> DamonSession<'a> {
     /// `None`: other runs have all kernel threads.
     fn begin(
-        lock: &Lock<'_>,
-        roots: &'a Roots,
+        lock: &Lock<'a>,
         watched: &[WatchedMemory],
         intervals: Intervals,
     ) -> Result<Option<Self>, Error> {
+        let roots = lock.roots;
         check_usable(roots)?;
         lock.clean()?;
         let pids = watched.iter().map(|watched| watched.pid).collect();
@@ -257,6 +257,11 @@ impl<'a> DamonSession<'a> {
     }
 
     fn end(mut self) -> Result<(), Error> {
+        self.close()
+    }
+
+    /// What cannot be taken down now stays noted, and the next run or start of the daemon takes it down.
+    fn close(&mut self) -> Result<(), Error> {
         self.is_up = false;
         match Lock::wait(self.roots, LOCKED_MOST, &|| false)? {
             Some(lock) => self.take_down(&lock),
@@ -284,11 +289,8 @@ impl<'a> DamonSession<'a> {
 
 impl Drop for DamonSession<'_> {
     fn drop(&mut self) {
-        // If it cannot be taken down now, it stays noted, and the next run or start of the daemon takes it down.
-        if self.is_up
-            && let Ok(Some(lock)) = Lock::wait(self.roots, LOCKED_MOST, &|| false)
-        {
-            let _ = self.take_down(&lock);
+        if self.is_up {
+            let _ = self.close();
         }
     }
 }

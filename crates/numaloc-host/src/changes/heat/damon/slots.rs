@@ -97,7 +97,7 @@ pub fn has_free(roots: &Roots) -> bool {
 
 /// The right to set slots up and to take them down. It is held for moments.
 pub struct Lock<'a> {
-    roots: &'a Roots,
+    pub(super) roots: &'a Roots,
     _journal: Journal<()>,
 }
 
@@ -153,9 +153,9 @@ impl<'a> Lock<'a> {
     /// # Errors
     /// What [`super::in_use`] makes: another program has set up DAMON; errors of reading and writing.
     pub fn assign(&self, pids: &Vec<i32>) -> Result<Option<(usize, DamonJournal)>, Error> {
-        let slots = match setup(self.roots)? {
-            Setup::None => SLOTS,
-            Setup::Ours => count(self.roots)?,
+        let (slots, is_made) = match setup(self.roots)? {
+            Setup::None => (SLOTS, false),
+            Setup::Ours => (count(self.roots)?, true),
             Setup::Foreign => return Err(super::in_use()),
         };
         for slot in 0..slots {
@@ -163,7 +163,7 @@ impl<'a> Lock<'a> {
                 && let Some(mut journal) = DamonJournal::take(self.roots, &name(slot))?
             {
                 journal.note(pids)?;
-                if count(self.roots)? == 0
+                if !is_made
                     && let Err(error) = write(&kdamonds(self.roots).join("nr_kdamonds"), SLOTS)
                 {
                     let _ = journal.forget();
