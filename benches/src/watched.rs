@@ -48,6 +48,8 @@ struct Round {
     cpu_share: f64,
     /// The part of it that is DAMON's thread.
     damon_share: f64,
+    /// The part of it that is the survey before.
+    survey_share: f64,
     /// Share of the memory that was found hot, in percent.
     hot_percent: f64,
 }
@@ -64,7 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
     for _ in 0..args.rounds {
         idle.push(round(&mut writers, || {
             thread::sleep(tiers.watching());
-            Ok(0.0)
+            Ok(Watched::default())
         })?);
         let pids: Vec<Target> = writers.iter().map(|writer| Target::Pid(writer.pid())).collect();
         watched.push(round(&mut writers, || watch(&pids, &tiers))?);
@@ -80,24 +82,36 @@ pub fn run(args: &Args) -> Result<()> {
     let (idle, watched) = (series("idle", &idle), series("watched", &watched));
     let rate =
         |series: &Series<'_, Round>| series.figure("writer pages", "1/s", |round| round.rate);
-    let figures: [Figure; 5] = [
+    let figures: [Figure; 6] = [
         rate(&idle),
         rate(&watched),
         watched.figure("CPU", "ratio", |round| round.cpu_share),
         watched.figure("CPU of DAMON", "ratio", |round| round.damon_share),
+        watched.figure("CPU of the survey", "ratio", |round| round.survey_share),
         watched.figure("hot", "% of memory", |round| round.hot_percent),
     ];
     print::figures(&figures)
 }
 
-/// Watches once, and returns how much of the memory was hot, in percent.
-fn watch(targets: &[Target], tiers: &Tiers) -> Result<f64> {
+/// What watching has found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    /// CPU time of the survey that finds what is to be watched.
+    survey: Duration,
+    /// Share of the memory that was hot, in percent.
+    hot_percent: f64,
+}
+
+/// Watches once.
+fn watch(targets: &[Target], tiers: &Tiers) -> Result<Watched> {
+    let before = cpu_time()?;
     let (roots, options) = (Roots::default(), Options::default());
     let topology = topology::topology(&roots)?;
     let processes = resolve(&roots, targets, &topology)?.processes;
     let surveyor = Surveyor::new(&roots, &topology, &options);
     let (survey, seen) = surveyor.survey(processes, None)?;
     let nodes = topology.with_memory();
+    let survey_time = cpu_time()? - before;
     let used = heat::watch(&roots, &survey, &seen.extents, &nodes, tiers, &|| false)?;
     let largest = seen.extents.iter().filter(|extent| extent.bytes >= 64 << 20);
     let (mut hot, mut all) = (0_u64, 0_u64);
@@ -111,22 +125,22 @@ fn watch(targets: &[Target], tiers: &Tiers) -> Result<f64> {
         }
     }
     ensure!(all > 0, "nothing was watched");
-    Ok(hot as f64 * 100.0 / all as f64)
+    Ok(Watched { survey: survey_time, hot_percent: hot as f64 * 100.0 / all as f64 })
 }
 
-fn round(writers: &mut [Holder], meanwhile: impl FnOnce() -> Result<f64>) -> Result<Round> {
+fn round(writers: &mut [Holder], meanwhile: impl FnOnce() -> Result<Watched>) -> Result<Round> {
     let count = |writers: &mut [Holder]| -> Result<u64> {
         let counts = writers.iter_mut().map(|writer| Ok(writer.ask()?.trim().parse::<u64>()?));
         counts.sum()
     };
     let (own, begin, before) = (cpu_time()?, Instant::now(), count(writers)?);
-    let (hot_percent, damon) = thread::scope(|scope| {
+    let (watched, damon) = thread::scope(|scope| {
         let damon = scope.spawn(follow);
-        let hot = meanwhile();
+        let watched = meanwhile();
         DONE.store(1, Relaxed);
         let damon = damon.join().expect("no panic");
         DONE.store(0, Relaxed);
-        hot.map(|hot| (hot, damon))
+        watched.map(|watched| (watched, damon))
     })?;
     let (written, elapsed) = (count(writers)? - before, begin.elapsed().as_secs_f64());
     let cpu = damon + (cpu_time()? - own);
@@ -134,7 +148,8 @@ fn round(writers: &mut [Holder], meanwhile: impl FnOnce() -> Result<f64>) -> Res
         rate: written as f64 / elapsed,
         cpu_share: cpu.as_secs_f64() / elapsed,
         damon_share: damon.as_secs_f64() / elapsed,
-        hot_percent,
+        survey_share: watched.survey.as_secs_f64() / elapsed,
+        hot_percent: watched.hot_percent,
     })
 }
 

@@ -1,11 +1,16 @@
 //! Reading small files of the kernel.
 
 use crate::{Error, Roots, files::procfs_mount};
+use nix::{
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+};
 use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index, number};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read as _, Seek as _},
+    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -19,6 +24,15 @@ pub fn text(path: &Path) -> Result<String, Error> {
 /// The value that a file has alone, such as a number or a list. `None` if it cannot be read or parsed.
 pub(crate) fn number<N: std::str::FromStr>(path: &Path) -> Option<N> {
     text(path).ok()?.trim().parse().ok()
+}
+
+/// The number in a small file below an open directory, without a walk from the root to it.
+pub(crate) fn number_below(directory: impl AsFd, name: &str) -> io::Result<u64> {
+    let file = openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    let mut digits = [0; 24];
+    let read = nix::unistd::read(file, &mut digits)?;
+    let text = std::str::from_utf8(&digits[..read]).map_err(io::Error::other)?;
+    text.trim().parse().map_err(io::Error::other)
 }
 
 /// A number such as `0x180000000`, or without the prefix.

@@ -20,7 +20,7 @@ use crate::{
 use numaloc_core::{Sights, number::small};
 use slots::{Lock, SLOTS, Setup};
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
     thread,
@@ -243,13 +243,18 @@ impl<'a> DamonSession<'a> {
         for (index, watched) in watched.iter().enumerate() {
             let tried = self.scheme(index).join("tried_regions");
             let failed = |source| Error::Read { path: tried.clone(), source };
+            let directory = File::open(&tried).map_err(failed)?;
             for entry in fs::read_dir(&tried).map_err(failed)? {
-                let directory = entry.map_err(failed)?.path();
-                if directory.is_dir() {
-                    let start = number(&directory.join("start"))?;
-                    let end = number(&directory.join("end"))?;
-                    let accesses = number(&directory.join("nr_accesses"))?;
-                    seen.add(watched.process, start..end, small(accesses));
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    let region = entry.file_name();
+                    let number = |name| {
+                        let name = format!("{}/{name}", region.display());
+                        let failed = |source| Error::Read { path: tried.join(&name), source };
+                        read::number_below(&directory, &name).map_err(failed)
+                    };
+                    let range = number("start")?..number("end")?;
+                    seen.add(watched.process, range, small(number("nr_accesses")?));
                 }
             }
         }
@@ -293,13 +298,6 @@ impl Drop for DamonSession<'_> {
             let _ = self.close();
         }
     }
-}
-
-fn number(path: &Path) -> Result<u64, Error> {
-    let text = read::text(path)?;
-    text.trim()
-        .parse()
-        .map_err(|error| Error::Parse { path: path.into(), reason: format!("{error}") })
 }
 
 #[cfg(test)]
