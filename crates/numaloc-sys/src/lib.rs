@@ -11,7 +11,7 @@
 //! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
 //! | mmap(2), madvise(2), mbind(2) | [`Scratch`]: memory of one's own to measure with |
-//! | mmap(2) with MAP_SYNC, movnti, msync(2) | [`StorageFile`]: a file on persistent memory; [`store_through`] and [`write_back`] write to it |
+//! | mmap(2) with MAP_SYNC, movnti or dc cvac, msync(2) | [`StorageFile`]: a file on persistent memory; [`store_through`] and [`write_back`] write to it |
 //! | SO_PEERGROUPS, a socket option | [`peer_groups()`]: the groups of a socket's other end |
 //!
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.

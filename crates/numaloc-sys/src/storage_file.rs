@@ -1,7 +1,6 @@
 //! A file on persistent memory, mapped as applications of such memory map it.
 
 use std::{
-    arch::x86_64::{_mm_sfence, _mm_stream_si64},
     fs::File,
     io,
     os::{fd::AsRawFd, unix::fs::MetadataExt},
@@ -74,19 +73,48 @@ impl Drop for StorageFile {
     }
 }
 
-/// Copies words past the caches of the CPU, and waits until all are on their way to the memory (movnti, sfence), as libpmem does for copies from
-/// 256 bytes on (pmem_memcpy_persist(3)). In a mapping with MAP_SYNC they are persistent then.
+/// Copies words to the memory itself, past or through the caches of the CPU, and waits until all are on their way, as libpmem does for copies
+/// from 256 bytes on (pmem_memcpy_persist(3)). In a mapping with MAP_SYNC they are persistent then.
 ///
 /// # Panics
 /// The slices differ in length.
 pub fn store_through(to: &mut [u64], from: &[u64]) {
     assert_eq!(to.len(), from.len(), "a copy");
+    store_to_memory(to, from);
+}
+
+/// movnti and sfence.
+#[cfg(target_arch = "x86_64")]
+fn store_to_memory(to: &mut [u64], from: &[u64]) {
+    use std::arch::x86_64::{_mm_sfence, _mm_stream_si64};
     for (to, &from) in to.iter_mut().zip(from) {
         // SAFETY: SSE2 is part of x86-64, and `to` is a valid place for a word.
         unsafe { _mm_stream_si64(ptr::from_mut(to).cast(), from.cast_signed()) };
     }
     // SAFETY: SSE is part of x86-64. It orders the stores above before all later ones.
     unsafe { _mm_sfence() };
+}
+
+/// Stores as any others, then `dc cvac` for each cache line, and a barrier that waits for these (libpmem2, aarch64/flush.h).
+#[cfg(target_arch = "aarch64")]
+fn store_to_memory(to: &mut [u64], from: &[u64]) {
+    use std::arch::asm;
+    to.copy_from_slice(from);
+    let type_of_cache: usize;
+    // SAFETY: programs may read CTR_EL0; where a CPU has a different one than others, the kernel answers (arch/arm64/kernel/traps.c,
+    // `ctr_read_handler`).
+    unsafe {
+        asm!("mrs {}, ctr_el0", out(reg) type_of_cache, options(nomem, nostack, preserves_flags))
+    };
+    // DminLine: the binary logarithm of the words of 4 bytes in the shortest line of all data caches.
+    let line = 4 << ((type_of_cache >> 16) & 0xf);
+    let place = to.as_mut_ptr_range();
+    for start in ((place.start as usize & !(line - 1))..place.end as usize).step_by(line) {
+        // SAFETY: the line holds words of `to`. Cleaning it changes no content.
+        unsafe { asm!("dc cvac, {}", in(reg) start, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: a barrier, which touches no memory itself.
+    unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
 }
 
 /// Has the kernel write the pages that hold these words of a shared mapping back to their file (msync(2)): for mappings without MAP_SYNC.
