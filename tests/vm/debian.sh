@@ -1,11 +1,14 @@
 # shellcheck shell=bash disable=SC2154  # state is set by who sources this
 # Packages of Debian's suites, unpacked into the cache and never installed: sourced by
-# kernel, emulator, debian-root and scripts of ../tools. The mirror and its keyring are those of
+# kernel, emulator, debian-root, arm64 and scripts of ../tools. They are those of amd64, unless $architecture names another one. The mirror and its keyring are those of
 # this machine's own apt sources; apt's state is private, so that the machine's is neither read
 # nor changed.
 
 # shellcheck source=tests/cache.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
+
+# Root of this machine, or of a namespace where newuidmap (package uidmap) gives a user the ids of a whole system.
+as_root() { if ((EUID == 0)); then "$@"; else unshare --map-root-user --map-auto -- "$@"; fi; }
 
 codename() {
     sed -nE 's/^VERSION_CODENAME="?([a-z]+)"?$/\1/p' /etc/os-release
@@ -44,7 +47,7 @@ archive() {
 apt() { # TOOL ARGS...: an apt tool on the state in $state
     local tool=$1
     shift
-    "$tool" -q -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
+    "$tool" -q -o APT::Architecture="${architecture:-amd64}" -o APT::Architectures="${architecture:-amd64}" -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
         -o Dir::Cache="$state" -o Dir::Etc::sourcelist="$state/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
         -o Acquire::Retries=3 -o APT::Sandbox::User="$(id -un)" -o APT::Update::Post-Invoke::="" "$@"
 }
@@ -68,8 +71,8 @@ open_suite() { # SUITE: reads its package lists
     mkdir -p "$state"/{lists,archives}/partial "$state/debs"
     : >"$state/status"
     {
-        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nArchitectures: amd64\nTargets: Packages\n' \
-            "$uri" "$1"
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nArchitectures: %s\nTargets: Packages\n' \
+            "$uri" "$1" "${architecture:-amd64}"
         [[ $keyring == - ]] || printf 'Signed-By: %s\n' "$keyring"
     } >"$state/debian.sources"
     retry apt apt-get update --error-on=any >&2
