@@ -102,7 +102,7 @@ struct Watched {
     hot_percent: f64,
 }
 
-/// Watches once.
+/// Surveys the memory of these targets, and then watches it for as long as the tiers need.
 fn watch(targets: &[Target], tiers: &Tiers) -> Result<Watched> {
     let before = cpu_time()?;
     let (roots, options) = (Roots::default(), Options::default());

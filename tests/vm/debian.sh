@@ -1,8 +1,11 @@
 # shellcheck shell=bash disable=SC2154  # state is set by who sources this
 # Packages of Debian's suites, unpacked into the cache and never installed: sourced by
-# kernel, emulator, debian-root, arm64 and scripts of ../tools. They are those of amd64, unless $architecture names another one. The mirror and its keyring are those of
+# kernel, emulator, debian-root, arm64 and scripts of ../tools. The mirror and its keyring are those of
 # this machine's own apt sources; apt's state is private, so that the machine's is neither read
 # nor changed.
+
+# Whose packages are meant. A script that wants another one sets it after this file.
+architecture=amd64
 
 # shellcheck source=tests/cache.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
@@ -47,7 +50,8 @@ archive() {
 apt() { # TOOL ARGS...: an apt tool on the state in $state
     local tool=$1
     shift
-    "$tool" -q -o APT::Architecture="${architecture:-amd64}" -o APT::Architectures="${architecture:-amd64}" -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
+    "$tool" -q -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" \
+        -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
         -o Dir::Cache="$state" -o Dir::Etc::sourcelist="$state/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
         -o Acquire::Retries=3 -o APT::Sandbox::User="$(id -un)" -o APT::Update::Post-Invoke::="" "$@"
 }
@@ -72,7 +76,7 @@ open_suite() { # SUITE: reads its package lists
     : >"$state/status"
     {
         printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nArchitectures: %s\nTargets: Packages\n' \
-            "$uri" "$1" "${architecture:-amd64}"
+            "$uri" "$1" "$architecture"
         [[ $keyring == - ]] || printf 'Signed-By: %s\n' "$keyring"
     } >"$state/debian.sources"
     retry apt apt-get update --error-on=any >&2

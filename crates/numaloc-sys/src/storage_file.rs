@@ -83,7 +83,7 @@ pub fn store_through(to: &mut [u64], from: &[u64]) {
     store_to_memory(to, from);
 }
 
-/// movnti and sfence.
+/// By movnti, which passes the caches, and sfence, which waits for these stores.
 #[cfg(target_arch = "x86_64")]
 fn store_to_memory(to: &mut [u64], from: &[u64]) {
     use std::arch::x86_64::{_mm_sfence, _mm_stream_si64};
