@@ -13,7 +13,7 @@ demo: setup
 
 lint: setup
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --locked --workspace --all-targets --test suite --all-features -- -D warnings
 
 # Unit, property, snapshot and command-line tests.
 unit: setup

@@ -21,7 +21,7 @@ fn planned(app: &App) -> (NodeSet, u64) {
 
 /// Asserts that what the kernel has allocated by default for CPUs of this node is on home nodes.
 pub fn assert_fresh_is_home(cpu_node: u32) -> NodeSet {
-    let app = Layout::remote(&["anon:32M"]).on(&cpu_node.to_string()).fresh().load("idle");
+    let app = Layout::remote(&["anon:32M"]).on(cpu_node.to_string()).fresh().load("idle");
     let mut app = app.start("fresh");
     let nodes = Truth::of(app.pid()).region(app.range("anon"));
     let (home, planned_bytes) = planned(&app);

@@ -151,7 +151,7 @@ fn a_long_fast_run_tries_a_further_worker_where_a_cpu_is_idle() {
 
 /// An application with 48 MiB on node 2 and its CPUs on this one.
 fn far(home: u32) -> App {
-    let layout = Layout::remote(&["anon:48M"]).on(&home.to_string()).memory_on(2);
+    let layout = Layout::remote(&["anon:48M"]).on(home.to_string()).memory_on(2);
     layout.load("idle").start("far")
 }
 

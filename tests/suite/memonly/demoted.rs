@@ -30,8 +30,8 @@ fn what_the_kernel_demotes_is_demoted_and_not_remote() {
     let demoted = on(&Truth::of(app.pid()).all(), 2);
     assert!(demoted > 16 * MIB, "the kernel demotes: {demoted}");
     let workload = |document: &Value| {
-        let workloads = document["workloads"].as_array().expect("rows").iter();
-        workloads.cloned().find(|row| row["cgroup"] == "/numaloc-demoted")
+        let mut workloads = document["workloads"].as_array().expect("rows").iter();
+        workloads.find(|row| row["cgroup"] == "/numaloc-demoted").cloned()
     };
     // Cgroups are read in turn with processes.
     let document = first_document(&["--cpu-budget", "50"], |document| {

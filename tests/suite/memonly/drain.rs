@@ -7,7 +7,10 @@ use crate::{
     truth::{Truth, on},
 };
 use serde_json::Value;
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -24,7 +27,7 @@ fn blocks() -> Vec<PathBuf> {
     blocks
 }
 
-fn set(block: &PathBuf, state: &str) -> bool {
+fn set(block: &Path, state: &str) -> bool {
     fs::write(block.join("state"), state).is_ok()
 }
 
