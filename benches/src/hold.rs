@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use numaloc_core::{HUGE, PAGE};
+use numaloc_core::{page_size, pmd_size};
 use numaloc_sys::{
     MoveFlag,
     fixture::{Advice, Backing, Region, set_thread_policy},
@@ -61,7 +61,7 @@ pub enum Pages {
 impl Pages {
     /// Bytes from one page's address to the next one's.
     pub fn bytes(self) -> u64 {
-        if matches!(self, Self::Huge | Self::Hugetlb) { HUGE } else { PAGE }
+        if matches!(self, Self::Huge | Self::Hugetlb) { pmd_size() } else { page_size() }
     }
 }
 
@@ -105,7 +105,7 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
     let file = file.transpose()?;
     let backing = match (&file, args.pages) {
         (Some(file), _) => Backing::File(file),
-        (None, Pages::Hugetlb) => Backing::Hugetlb(HUGE as usize),
+        (None, Pages::Hugetlb) => Backing::Hugetlb(pmd_size() as usize),
         (None, _) => Backing::Private,
     };
     let mut regions = Vec::with_capacity(args.regions);
@@ -231,7 +231,7 @@ impl Holder {
 
     /// Base pages of memory in the first region.
     pub fn pages(&self) -> u64 {
-        ((self.args.mib << 20) / self.args.regions) as u64 / PAGE
+        ((self.args.mib << 20) / self.args.regions) as u64 / page_size()
     }
 
     /// Moves pages of it to a node with one call of move_pages(2).
@@ -253,7 +253,7 @@ impl Holder {
     pub fn pages_by_node(&self) -> Result<Vec<(u32, u64)>> {
         let nodes = Truth::of(self.pid()).mapping(self.range.start);
         ensure!(!nodes.is_empty(), "numa_maps shows no pages of the region");
-        Ok(nodes.into_iter().map(|(node, bytes)| (node, bytes / PAGE)).collect())
+        Ok(nodes.into_iter().map(|(node, bytes)| (node, bytes / page_size())).collect())
     }
 
     /// Checks that what `mover` was to bring to a node is there: at least 99 of 100 pages, as one that is being written to may not

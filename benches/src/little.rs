@@ -10,7 +10,7 @@ use crate::{
     subject::{LEAST, OURS},
 };
 use anyhow::{Context, Result, ensure};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_host::{FrameNodes, Roots};
 use std::{path::PathBuf, process::Command, time::Instant};
 
@@ -50,7 +50,7 @@ impl Place {
             Self::Spread => index / RUN * (RUN * 100 / PERCENT) + index % RUN,
         };
         let last = holder.pages() - 1;
-        (0..count).map(|index| holder.range.start + page(index).min(last) * PAGE).collect()
+        (0..count).map(|index| holder.range.start + page(index).min(last) * page_size()).collect()
     }
 }
 

@@ -156,7 +156,7 @@ impl Looker {
             }
             Self::Pagemap => {
                 let (file, mut buffer) = (open("pagemap")?, vec![0; CHUNK]);
-                let bytes = |address: u64| address / numaloc_core::PAGE * 8;
+                let bytes = |address: u64| address / numaloc_core::page_size() * 8;
                 for at in (bytes(holder.range.start)..bytes(holder.range.end)).step_by(CHUNK) {
                     file.read_exact_at(&mut buffer, at)?;
                 }

@@ -20,7 +20,7 @@ use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
 };
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_host::{FrameNodes, Roots};
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{
@@ -138,7 +138,7 @@ impl Scene<'_> {
         }
         let holder = &holder;
         let addresses: Vec<u64> =
-            (0..holder.pages()).map(|page| holder.range.start + page * PAGE).collect();
+            (0..holder.pages()).map(|page| holder.range.start + page * page_size()).collect();
         let pid = holder.pid();
         let processes = found(&self.machine, pid)?;
         let mut subjects = vec![Subject::new(LEAST_LOOK, false, || match subcommand {

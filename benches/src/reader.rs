@@ -11,7 +11,7 @@ use crate::{
     subject::{THE_FILE, TO_EMPTY, TO_FULL},
 };
 use anyhow::{Context, Result, ensure};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::{
     cpus::pinned,
     disk::{OnDisk, drop_cache},
@@ -182,7 +182,7 @@ pub fn read(args: &hold::Args) -> Result<()> {
         pinned(node, || (0..2).try_for_each(|_| whole(path)))?;
     }
     let _regions = hold::fill(&hold::Args { file: None, ..args.clone() })?;
-    let pages = file.metadata()?.len() / PAGE;
+    let pages = file.metadata()?.len() / page_size();
     ensure!(pages > 0, "{}: nothing to read", path.display());
     let bytes = &AtomicU64::new(0);
     thread::scope(|scope| {
@@ -210,9 +210,9 @@ fn whole(path: &Path) -> io::Result<()> {
 }
 
 fn at_random(file: &File, pages: u64, bytes: &AtomicU64) -> io::Result<()> {
-    let (mut random, mut page) = (fastrand::Rng::new(), [0; PAGE as usize]);
+    let (mut random, mut page) = (fastrand::Rng::new(), vec![0; page_size() as usize]);
     loop {
-        file.read_exact_at(&mut page, random.u64(..pages) * PAGE)?;
-        bytes.fetch_add(PAGE, Relaxed);
+        file.read_exact_at(&mut page, random.u64(..pages) * page_size())?;
+        bytes.fetch_add(page_size(), Relaxed);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     rounds::{Candidate, measure},
 };
 use anyhow::{Result, ensure};
-use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
+use numaloc_core::{Options, Plan, Process, page_size, pmd_size};
 use numaloc_host::{
     Entry, FrameNodes, Roots, Source, Surveyor, Target, probe::OwnPageMap, resolve,
 };
@@ -63,11 +63,12 @@ fn compare(holder: &Holder, rounds: usize, huge: bool) -> Result<()> {
         Candidate::new("numaloc, all at home", || ours(&home, &processes, holder)),
         Candidate::new("numaloc, half away (numa_maps too)", || ours(&away, &processes, holder)),
         Candidate::new("numa_maps, parsed", || numa_maps(holder)),
-        Candidate::new("move_pages query, every page", || query(holder, PAGE)),
+        Candidate::new("move_pages query, every page", || query(holder, page_size())),
     ];
     if huge {
-        candidates
-            .push(Candidate::new("move_pages query, one a huge page", || query(holder, HUGE)));
+        candidates.push(Candidate::new("move_pages query, one a huge page", || {
+            query(holder, pmd_size())
+        }));
     }
     measure(&mut candidates, rounds)?;
     let figures = candidates.iter().map(|candidate| Figure {
@@ -112,9 +113,9 @@ pub fn pass(holder: &Holder, frames: &FrameNodes) -> Result<[u64; 2]> {
 fn read(holder: &Holder, mut entries: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let file = File::open(format!("/proc/{}/pagemap", holder.pid()))?;
     let mut buffer = [0; READ];
-    for address in holder.range.clone().step_by(READ / 8 * PAGE as usize) {
-        let bytes = (((holder.range.end - address) / PAGE * 8) as usize).min(READ);
-        file.read_exact_at(&mut buffer[..bytes], address / PAGE * 8)?;
+    for address in holder.range.clone().step_by(READ / 8 * page_size() as usize) {
+        let bytes = (((holder.range.end - address) / page_size() * 8) as usize).min(READ);
+        file.read_exact_at(&mut buffer[..bytes], address / page_size() * 8)?;
         entries(&buffer[..bytes])?;
     }
     Ok(())
@@ -136,12 +137,12 @@ pub fn scan_and_plan(machine: &Machine, processes: Vec<Process>) -> Result<Plan>
 fn ours(machine: &Machine, processes: &[Process], holder: &Holder) -> Result<()> {
     let overall = scan_and_plan(machine, processes.to_vec())?.locality.overall;
     let found = overall.local_bytes + overall.remote_bytes;
-    ensure!(found >= holder.pages() * PAGE, "pages are missing: {found} bytes found");
+    ensure!(found >= holder.pages() * page_size(), "pages are missing: {found} bytes found");
     Ok(())
 }
 
 fn numa_maps(holder: &Holder) -> Result<()> {
-    let pages = Truth::of(holder.pid()).all().values().sum::<u64>() / PAGE;
+    let pages = Truth::of(holder.pid()).all().values().sum::<u64>() / page_size();
     ensure!(pages >= holder.pages(), "pages are missing: {pages} found");
     Ok(())
 }
@@ -157,6 +158,6 @@ fn query(holder: &Holder, step: u64) -> Result<()> {
         found += status.iter().filter(|&&node| node >= 0).count() as u64;
         next += addresses.len() as u64 * step;
     }
-    ensure!(found * step >= holder.pages() * PAGE, "pages are missing: {found} found");
+    ensure!(found * step >= holder.pages() * page_size(), "pages are missing: {found} found");
     Ok(())
 }

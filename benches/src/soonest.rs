@@ -12,7 +12,7 @@ use crate::{
     print,
 };
 use anyhow::{Result, ensure};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use peer::Peer;
 use sample::Sample;
@@ -61,7 +61,7 @@ pub fn write(args: &hold::Args) -> Result<()> {
     loop {
         let region = &regions[random.usize(..regions.len())];
         let page = region.page(random.usize(..region.pages()));
-        page[random.usize(..PAGE as usize / 8)].store(1, Relaxed);
+        page[random.usize(..page_size() as usize / 8)].store(1, Relaxed);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     subject::{DAMOS_DESTS, ITSELF},
 };
 use anyhow::{Context, Result, ensure};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{
     io::{self, BufRead, Write},
@@ -138,7 +138,7 @@ fn ensure_spread(holder: &Holder, mover: &str) -> Result<()> {
     let (nodes, all) = (holder.pages_by_node()?, holder.pages());
     ensure!(is_spread(&nodes, all), "{mover} has not spread it: {nodes:?}");
     let huge_kib = holder.huge_kib()?;
-    let is_whole = holder.args().pages != Pages::Huge || huge_kib * 1024 == all * PAGE;
+    let is_whole = holder.args().pages != Pages::Huge || huge_kib * 1024 == all * page_size();
     ensure!(is_whole, "{mover} split huge pages: {huge_kib} KiB");
     Ok(())
 }

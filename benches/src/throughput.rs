@@ -8,7 +8,7 @@ use crate::{
     print,
 };
 use anyhow::{Result, ensure};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::settings::Setting;
 use std::{fs, path::PathBuf};
 
@@ -147,7 +147,7 @@ fn longest_call_ms(turn: &Turn) -> Option<f64> {
 
 /// Base pages of a target: the entries of its page map, of 8 bytes each.
 fn holder_pages(mib: usize) -> u64 {
-    ((mib as u64) << 20) / PAGE
+    ((mib as u64) << 20) / page_size()
 }
 
 fn case(mib: usize, pages: Pages) -> String {
@@ -174,7 +174,10 @@ fn measured(mover: &Mover, holder: &Holder) -> Result<(Turn, u64)> {
         "the memory is not where it should be: {before:?}"
     );
     let huge_kib = holder.huge_kib()?;
-    ensure!(pages != Pages::Huge || huge_kib * 1024 == all * PAGE, "huge pages: {huge_kib} KiB");
+    ensure!(
+        pages != Pages::Huge || huge_kib * 1024 == all * page_size(),
+        "huge pages: {huge_kib} KiB"
+    );
     let turn = mover.turn(holder, false)?;
     let after = holder.pages_by_node()?;
     ensure!(after == [(HOME, all)], "{} left pages behind: {after:?}", mover.name);
@@ -184,5 +187,5 @@ fn measured(mover: &Mover, holder: &Holder) -> Result<(Turn, u64)> {
         "{} split huge pages: {huge_kib} KiB -> {huge_after} KiB",
         mover.name
     );
-    Ok((turn, (all - early) * PAGE))
+    Ok((turn, (all - early) * page_size()))
 }

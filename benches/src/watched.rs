@@ -11,7 +11,7 @@ use nix::{
     sys::resource::{UsageWho, getrusage},
     unistd::{SysconfVar, sysconf},
 };
-use numaloc_core::{HUGE, Options, Temperature, Tiers};
+use numaloc_core::{Options, Temperature, Tiers, pmd_size};
 use numaloc_host::{Roots, Surveyor, Target, heat, resolve, topology};
 use numaloc_tests::settings::Setting;
 use std::{
@@ -118,8 +118,9 @@ fn watch(targets: &[Target], tiers: &Tiers) -> Result<Watched> {
     for extent in largest {
         let mapping = extent.mappings[0];
         let identity = survey.spaces[mapping.process].process.identity;
-        for start in (0..extent.bytes).step_by(HUGE as usize) {
-            let range = mapping.start + start..mapping.start + (start + HUGE).min(extent.bytes);
+        for start in (0..extent.bytes).step_by(pmd_size() as usize) {
+            let range =
+                mapping.start + start..mapping.start + (start + pmd_size()).min(extent.bytes);
             all += 1;
             hot += u64::from(used.of([(identity, range)]) == Temperature::Hot);
         }

@@ -1,6 +1,7 @@
 //! Files on the disk of the emulated machine, and page cache.
 
 use crate::{cpus::pinned, run, truth::Nodes};
+use numaloc_core::page_size;
 use numaloc_sys::{FilePages, query_pages};
 use std::{
     ffi::OsStr,
@@ -40,7 +41,7 @@ pub fn cached_pages(path: &Path) -> Vec<(u64, u32)> {
     for run in resident.chunk_by(|page, next| page + 1 == *next) {
         pages.populate(run[0]..run[run.len() - 1] + 1).expect("it is in memory");
     }
-    let address = |&page: &usize| pages.address() + page as u64 * 4096;
+    let address = |&page: &usize| pages.address() + page as u64 * page_size();
     let addresses: Vec<u64> = resident.iter().map(address).collect();
     let mut status = vec![0; addresses.len()];
     query_pages(0, &addresses, &mut status).expect("they are ours");
@@ -187,7 +188,7 @@ impl OnDisk {
     pub fn cached(&self) -> Nodes {
         let mut nodes = Nodes::new();
         for (_, node) in cached_pages(&self.0) {
-            *nodes.entry(node).or_default() += 4096;
+            *nodes.entry(node).or_default() += page_size();
         }
         nodes
     }

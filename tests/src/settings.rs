@@ -10,6 +10,9 @@ use std::{
 /// The kernel's own balancing (Documentation/admin-guide/sysctl/kernel.rst).
 pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
+/// Size of the hugetlb pages of scenes: kernels with base pages of 4, 16 and 64 KiB have such pages.
+pub const HUGETLB_BYTES: u64 = 2 << 20;
+
 /// A file of /proc/sys or /sys that has another value until this is dropped.
 #[derive(Debug)]
 pub struct Setting {
@@ -85,13 +88,12 @@ impl Setting {
         setting
     }
 
-    /// Reserves 2 MiB pages on a node.
+    /// Reserves hugetlb pages of [`HUGETLB_BYTES`] on a node.
     ///
     /// # Panics
     /// The node has not enough memory for the pages.
     pub fn huge_pool(node: u32, pages: u64) -> Self {
-        let pool = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
-        let path = format!("{pool}/nr_hugepages");
+        let path = format!("{}/nr_hugepages", hugetlb_pool(node));
         let setting = Self::set(&path, &pages.to_string());
         let got = fs::read_to_string(&path).expect("just written");
         assert_eq!(got.trim(), pages.to_string(), "node {node} has no room for huge pages");
@@ -104,6 +106,21 @@ impl Drop for Setting {
         let result = fs::write(&self.path, &self.before);
         assert!(result.is_ok() || thread::panicking(), "{self:?}: {result:?}");
     }
+}
+
+/// The directory of a node's pool of hugetlb pages of [`HUGETLB_BYTES`].
+fn hugetlb_pool(node: u32) -> String {
+    let kib = HUGETLB_BYTES >> 10;
+    format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB")
+}
+
+/// A count of a node's pool, such as `free_hugepages`.
+///
+/// # Panics
+/// The node has no pool.
+pub fn hugetlb_pages(node: u32, count: &str) -> u64 {
+    let text = fs::read_to_string(format!("{}/{count}", hugetlb_pool(node))).expect("a pool");
+    text.trim().parse().expect("a number")
 }
 
 /// A cgroup that lives as long as this value. In v1 it is one of the cpuset hierarchy.

@@ -1,13 +1,16 @@
 //! Where pages really are: the kernel's numa_maps, smaps and counters, by a parser that numaloc does not have.
 
+use numaloc_core::{page_size, pmd_size};
 use std::{collections::BTreeMap, fs, ops::Range};
 
 /// Bytes by node.
 pub type Nodes = BTreeMap<u32, u64>;
 
-/// numaloc-target keeps this many inaccessible bytes around each region. So a VMA that starts in the region, or in the guard
+/// numaloc-target keeps this many inaccessible bytes at least around each region. So a VMA that starts in the region, or in the guard
 /// before it, has only pages of the region.
-const GUARD: u64 = 2 << 20;
+fn guard_bytes() -> u64 {
+    pmd_size()
+}
 
 /// One line of numa_maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ impl Truth {
 
     /// Bytes by node of a region.
     pub fn region(&self, range: Range<u64>) -> Nodes {
-        let range = range.start - GUARD..range.end;
+        let range = range.start - guard_bytes()..range.end;
         sum(self.vmas.iter().filter(|vma| range.contains(&vma.start)))
     }
 
@@ -97,7 +100,7 @@ fn vma(line: &str) -> Vma {
     let mut words = line.split(' ');
     let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
     let policy = words.next().unwrap_or_default().to_owned();
-    let (mut counts, mut page_bytes, mut file) = (Nodes::new(), 4096, None);
+    let (mut counts, mut page_bytes, mut file) = (Nodes::new(), page_size(), None);
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match (key.strip_prefix('N').and_then(|node| node.parse().ok()), key) {
             (Some(node), _) => {
@@ -184,7 +187,7 @@ fn reserved_bytes(node: u32) -> u64 {
         let free = number(zone, "pages free").saturating_sub(number(zone, " high "));
         number(zone, "protection:").min(free)
     };
-    zones(&text, node).map(kept).sum::<u64>() * 4096
+    zones(&text, node).map(kept).sum::<u64>() * page_size()
 }
 
 /// The parts of /proc/zoneinfo about a node, one for each zone.
@@ -209,7 +212,7 @@ fn zoneinfo_bytes(node: u32, field: &str) -> u64 {
             _ => {}
         }
     }
-    pages * 4096
+    pages * page_size()
 }
 
 pub fn node_count() -> usize {

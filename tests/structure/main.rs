@@ -3,6 +3,7 @@
 
 mod circles;
 mod names;
+mod pages;
 mod rules;
 mod source;
 mod tokens;
@@ -11,6 +12,7 @@ mod uses;
 
 use circles::circles;
 use names::ambiguous;
+use pages::sizes_of_pages;
 use rules::{absent, forbidden, generated, taken_for_built, unsafe_code};
 use source::{Crate, crates};
 
@@ -44,6 +46,11 @@ fn only_numaloc_sys_is_unsafe() {
 #[test]
 fn a_type_name_means_one_thing_within_a_crate() {
     check(ambiguous);
+}
+
+#[test]
+fn sizes_of_pages_are_values() {
+    check(sizes_of_pages);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
     settings::Setting,
     truth::{Truth, release, vmstat},
 };
-use numaloc_core::{Options, PAGE, Pacing, Profile};
+use numaloc_core::{Options, Pacing, Profile, page_size};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use numaloc_sys::{fixture::skipped, query_pages};
@@ -33,7 +33,7 @@ fn eager() -> Vec<Setting> {
 
 /// Number of existing pages of a region that move_pages(2) does not see.
 fn hidden_pages(pid: i32, range: std::ops::Range<u64>) -> usize {
-    let addresses: Vec<u64> = range.step_by(PAGE as usize).collect();
+    let addresses: Vec<u64> = range.step_by(page_size() as usize).collect();
     let mut status = vec![0; addresses.len()];
     query_pages(pid, &addresses, &mut status).expect("our own child");
     status.iter().filter(|&&status| status < 0).count()
@@ -67,9 +67,9 @@ pub fn marked_pages_come_home_by(region: &str, bytes: u64, migrate: impl FnOnce(
     let marked = vmstat("numa_pte_updates") + vmstat("numa_huge_pte_updates");
     let _on = Setting::numa_balancing(true);
     let is_trapped = is_trapped();
-    let pages = if region.starts_with("thp") { bytes >> 21 } else { bytes / PAGE };
+    let pages = if region.starts_with("thp") { bytes >> 21 } else { bytes / page_size() };
     until("the kernel has marked the region", || match is_trapped {
-        true => hidden_pages(pid, range.clone()) as u64 > bytes / PAGE / 2,
+        true => hidden_pages(pid, range.clone()) as u64 > bytes / page_size() / 2,
         false => vmstat("numa_pte_updates") + vmstat("numa_huge_pte_updates") >= marked + pages,
     });
 
@@ -123,11 +123,11 @@ fn an_unanswered_fault(cancels: bool) {
     let (pid, range) = (app.pid(), app.range("anon"));
     // The part that is read first.
     let beginning = range.start..range.start + MIB;
-    let hidden = || hidden_pages(pid, beginning.clone()) as u64 * PAGE;
+    let hidden = || hidden_pages(pid, beginning.clone()) as u64 * page_size();
     {
         let _on = Setting::numa_balancing(true);
         until("the kernel has marked the region", || {
-            hidden() == MIB && hidden_pages(pid, range.clone()) as u64 * PAGE > SIZE / 4 * 3
+            hidden() == MIB && hidden_pages(pid, range.clone()) as u64 * page_size() > SIZE / 4 * 3
         });
     }
     let pacing = Pacing { profile: Profile::Fast, workers: Some(1), ..Pacing::default() };

@@ -8,7 +8,7 @@ use crate::{
     settings::{Cgroup, Setting},
     truth::Truth,
 };
-use numaloc_core::{Options, PAGE, Reason};
+use numaloc_core::{Options, Reason, page_size};
 use numaloc_host::Target;
 use std::fs;
 
@@ -80,7 +80,10 @@ fn a_segment_of_eight_processes_comes_home_once() {
     let private = PROCESSES as u64 * 4 * SLACK;
     assert!((256 * MIB..=256 * MIB + private).contains(&moved), "{outcome:?}");
     let first_tries = calls.addresses - calls.retried_addresses;
-    assert!(first_tries <= (moved + outcome.account().vanished_bytes()) / PAGE, "{outcome:?}");
+    assert!(
+        first_tries <= (moved + outcome.account().vanished_bytes()) / page_size(),
+        "{outcome:?}"
+    );
     family.finish();
 }
 

@@ -8,7 +8,7 @@ use crate::{
     settings::{Cgroup, Setting},
     truth::{Truth, release, vmstat},
 };
-use numaloc_core::{Options, PAGE, Reason};
+use numaloc_core::{Options, Reason, page_size};
 use numaloc_host::Target;
 use numaloc_sys::{FilePages, query_pages};
 use std::{
@@ -44,7 +44,7 @@ fn what_a_stranger_maps_stays(directory: &Path, name: &str, processes: usize, is
     let segment = format!("segment=file:{}:4K:touch", path.display());
     let layout = Layout::remote(&[&segment]).load("idle").within(cgroup.path());
     let apps: Vec<App> = (0..processes).map(|_| layout.start("member")).collect();
-    let stranger = FilePages::map(&file, 4 * PAGE, PAGE as usize).expect("addresses");
+    let stranger = FilePages::map(&file, 4 * page_size(), page_size() as usize).expect("addresses");
     stranger.populate(0..1).expect("a page");
     let own_pid = std::process::id() as i32;
     let theirs = || node_of(own_pid, stranger.address());
@@ -52,7 +52,7 @@ fn what_a_stranger_maps_stays(directory: &Path, name: &str, processes: usize, is
     assert_eq!((theirs(), ours()), (1, 1));
     let outcome = migrate(&[cgroup.target()], &Options::default());
     assert_eq!((theirs(), ours()), (1, i32::from(is_large)), "{outcome:?}");
-    assert!(!is_large || outcome.account().left_for(Reason::Shared) >= PAGE, "{outcome:?}");
+    assert!(!is_large || outcome.account().left_for(Reason::Shared) >= page_size(), "{outcome:?}");
     // Without the stranger, the folio is the target's.
     drop(stranger);
     let outcome = migrate(&[cgroup.target()], &Options::default());

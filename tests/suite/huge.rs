@@ -5,12 +5,12 @@ use crate::{
     engine::inspect,
     place::{away, home},
     scene::{SLACK, Scene, assert_complete, assert_left},
-    settings::Setting,
+    settings::{HUGETLB_BYTES, Setting, hugetlb_pages},
     truth::{Nodes, free_bytes, high_watermark_bytes, huge_bytes, vmstat},
 };
-use numaloc_core::{HUGE, HugetlbSource, Options, PAGE, Reason};
+use numaloc_core::{HugetlbSource, Options, Reason, page_size, pmd_size};
 use numaloc_sys::fixture::{Backing, Region};
-use std::{fs, mem, thread, time::Duration};
+use std::{mem, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -31,7 +31,10 @@ fn thp_comes_home_whole_by_one_address_each() {
     let folios = calls.addresses - calls.retried_addresses;
     let others = account.moved_bytes() - 64 * MIB;
     assert!(others <= 2 * SLACK, "{outcome:?}");
-    assert!(folios.abs_diff(64 * MIB / HUGE + others / PAGE) <= SLACK / PAGE / 8, "{outcome:?}");
+    assert!(
+        folios.abs_diff(64 * MIB / pmd_size() + others / page_size()) <= SLACK / page_size() / 8,
+        "{outcome:?}"
+    );
     scene.finish();
 }
 
@@ -46,7 +49,7 @@ fn nothing_but_huge_pages_takes_exactly_one_address_each() {
     huge_only.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);
     huge_only.plan.skipped.clear();
     let outcome = huge_only.carry_out(&Default::default(), &Default::default());
-    assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 64 * MIB / HUGE);
+    assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 64 * MIB / pmd_size());
     scene.assert_on("thp", away(), 64 * MIB);
     scene.finish();
 }
@@ -118,7 +121,7 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     let outcome = scene.migrate(&options);
     let ((at_home, home_free), (remote, _)) = (pool(home()), pool(away()));
     assert!(home_free == 0 && at_home + remote == 36, "{outcome:?}");
-    let expected = [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)];
+    let expected = [(home(), at_home * HUGETLB_BYTES), (away(), (16 - at_home) * HUGETLB_BYTES)];
     assert_eq!(
         scene.nodes("hugetlb"),
         expected.into_iter().filter(|(_, bytes)| *bytes > 0).collect::<Nodes>()
@@ -126,7 +129,7 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     // Memory that earlier tests give back meanwhile may be used, so that all 16 pages may come home. The reserve must
     // be left, give or take two pages.
     let left = free_bytes(home()) - high_watermark_bytes(home());
-    assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
+    assert!(left + 2 * HUGETLB_BYTES >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
     assert!(at_home > 4, "fresh pages come after the pool's four: {at_home} at home: {outcome:?}");
     scene.finish();
 }
@@ -137,7 +140,8 @@ fn hugetlb_pages_that_others_have_reserved_do_not_count_as_room() {
     let _pools = (Setting::huge_pool(home(), 4), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let reserved =
-        Region::map(4 * HUGE as usize, Backing::Hugetlb(HUGE as usize), None).expect("reserved");
+        Region::map(4 * HUGETLB_BYTES as usize, Backing::Hugetlb(HUGETLB_BYTES as usize), None)
+            .expect("reserved");
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("hugetlb", away(), 32 * MIB);
     assert_left(&outcome, Reason::NoMemory, 32 * MIB);
@@ -148,12 +152,7 @@ fn hugetlb_pages_that_others_have_reserved_do_not_count_as_room() {
 
 /// Pages in a node's pool, and how many of them are free.
 fn pool(node: u32) -> (u64, u64) {
-    let read = |file| {
-        let pool = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
-        let text = fs::read_to_string(format!("{pool}/{file}")).expect("a pool");
-        text.trim().parse::<u64>().expect("a number")
-    };
-    (read("nr_hugepages"), read("free_hugepages"))
+    (hugetlb_pages(node, "nr_hugepages"), hugetlb_pages(node, "free_hugepages"))
 }
 
 #[test]
@@ -166,9 +165,10 @@ fn a_pool_keeps_its_reserve() {
     assert!(free >= 4 && total <= 9 && total + remote == 40, "{free} of {total}: {outcome:?}");
     let at_home = total - free;
     assert!((4..=5).contains(&at_home), "{at_home} at home: {outcome:?}");
-    let nodes = [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)].into();
+    let nodes =
+        [(home(), at_home * HUGETLB_BYTES), (away(), (16 - at_home) * HUGETLB_BYTES)].into();
     assert_eq!(scene.nodes("hugetlb"), nodes, "{outcome:?}");
-    assert_left(&outcome, Reason::NoMemory, (16 - at_home) * HUGE);
+    assert_left(&outcome, Reason::NoMemory, (16 - at_home) * HUGETLB_BYTES);
     scene.finish();
 }
 
@@ -188,11 +188,11 @@ fn hugetlb_moves_what_the_pool_holds() {
     let nodes = scene.nodes("hugetlb");
     assert_eq!(
         nodes,
-        [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)].into(),
+        [(home(), at_home * HUGETLB_BYTES), (away(), (16 - at_home) * HUGETLB_BYTES)].into(),
         "{outcome:?}"
     );
     assert!(at_home <= 5, "more than the pool had: {outcome:?}");
-    assert_left(&outcome, Reason::NoMemory, (16 - at_home) * HUGE);
+    assert_left(&outcome, Reason::NoMemory, (16 - at_home) * HUGETLB_BYTES);
     println!("pool of {at_home}");
     scene.finish();
 }

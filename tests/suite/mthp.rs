@@ -1,7 +1,7 @@
 //! Folios between a base page and a huge page (multi-size THP): one address each, as for any folio. Needs Linux 6.8.
 
 use crate::{engine::inspect, scene::Scene, settings::Setting, stale};
-use numaloc_core::Options;
+use numaloc_core::{Options, pmd_size};
 
 const MIB: u64 = 1 << 20;
 const FOLIO: u64 = 64 << 10;
@@ -9,7 +9,7 @@ const FOLIO: u64 = 64 << 10;
 /// Makes the kernel use folios of 64 KiB for anonymous memory.
 fn small_folios() -> [Setting; 2] {
     let size = |kb| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kb}kB/enabled");
-    [Setting::set(size(64), "always"), Setting::set(size(2048), "never")]
+    [Setting::set(size(64), "always"), Setting::set(size(pmd_size() >> 10), "never")]
 }
 
 #[test]

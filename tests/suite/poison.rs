@@ -8,10 +8,9 @@ use crate::{
     settings::Setting,
     truth::on,
 };
-use numaloc_core::Options;
+use numaloc_core::{Options, page_size};
 
 const MIB: u64 = 1 << 20;
-const PAGE: u64 = 4096;
 
 /// Moves a region one of whose pages is broken. Returns the bytes at home afterwards, and the bytes that stayed.
 fn without_one(region: &str, name: &str) -> (u64, u64) {
@@ -32,12 +31,12 @@ fn without_one(region: &str, name: &str) -> (u64, u64) {
 
 #[test]
 fn the_base_pages_around_a_broken_one_come_home() {
-    assert_eq!(without_one("anon:8M", "anon"), (8 * MIB - PAGE, 0));
+    assert_eq!(without_one("anon:8M", "anon"), (8 * MIB - page_size(), 0));
 }
 
 #[test]
 fn the_rest_of_a_broken_huge_page_comes_home() {
-    assert_eq!(without_one("thp:8M", "thp"), (8 * MIB - PAGE, 0));
+    assert_eq!(without_one("thp:8M", "thp"), (8 * MIB - page_size(), 0));
 }
 
 #[test]

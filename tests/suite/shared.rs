@@ -9,10 +9,10 @@ use crate::{
     settings::Setting,
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use numaloc_core::Options;
+use numaloc_core::{Options, page_size};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
-use numaloc_sys::FilePages;
+use numaloc_sys::{FilePages, page_bytes};
 use std::{
     fs::{self, File},
     process::Command,
@@ -111,8 +111,10 @@ fn a_parent_that_shares_private_memory_is_named() {
 /// Maps a memfd of `pages` pages once for each page, from that page to its end.
 fn overlapping(pages: usize) -> Vec<FilePages> {
     let file = File::from(memfd_create("overlaps", MFdFlags::empty()).expect("a memfd"));
-    file.set_len(pages as u64 * 4096).expect("its length");
-    let map = |page: usize| FilePages::map(&file, page as u64 * 4096, (pages - page) * 4096);
+    file.set_len(pages as u64 * page_size()).expect("its length");
+    let map = |page: usize| {
+        FilePages::map(&file, page as u64 * page_size(), (pages - page) * page_bytes())
+    };
     (0..pages).map(|page| map(page).expect("fewer than vm.max_map_count")).collect()
 }
 
@@ -142,5 +144,5 @@ fn some_hundred_mappings_that_overlap_are_looked_at() {
     let own = Target::Pid(std::process::id() as i32);
     let inspected = inspect(&[own], &Options::default());
     let seen = inspected.plan.locality.overall;
-    assert!(seen.local_bytes + seen.remote_bytes >= PAGES as u64 * 4096, "{seen:?}");
+    assert!(seen.local_bytes + seen.remote_bytes >= PAGES as u64 * page_size(), "{seen:?}");
 }

@@ -9,16 +9,15 @@ use crate::{
     cli::{assert_refused, code, numalocctl},
     engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete, assert_left},
-    settings::Setting,
+    settings::{HUGETLB_BYTES, Setting},
     truth::{huge_bytes, release},
 };
-use numaloc_core::{Options, Placement, Reason};
+use numaloc_core::{Options, Placement, Reason, page_size, pmd_size};
 use numaloc_host::Target;
 use numaloc_sys::query_pages;
 use std::{fs, ops::Range};
 
 const MIB: u64 = 1 << 20;
-const HUGE: u64 = 2 * MIB;
 const REGIONS: [&str; 4] = ["anon:24M", "thp:24M", "hugetlb:16M", "shm:16M"];
 
 /// A mapping in /proc/PID/maps, as the kernel counts: its start, its offset in pages, and the inode if it is shared memory.
@@ -83,7 +82,12 @@ pub fn assert_spread(app: &App, region: &str, bytes: u64, turns: &[i32]) {
 }
 
 fn assert_all_spread(app: &App, turns: &[i32]) {
-    for (region, bytes) in [("anon", 4096), ("thp", HUGE), ("hugetlb", HUGE), ("shm", 4096)] {
+    for (region, bytes) in [
+        ("anon", page_size()),
+        ("thp", pmd_size()),
+        ("hugetlb", HUGETLB_BYTES),
+        ("shm", page_size()),
+    ] {
         assert_spread(app, region, bytes, turns);
     }
 }

@@ -10,8 +10,9 @@ use crate::{
     truth::{Truth, huge_bytes, off, on},
 };
 use numaloc_core::{
-    HUGE, Options,
+    Options,
     pace::{Pacing, Profile},
+    pmd_size,
 };
 use numaloc_executor::{Control, Outcome, RunLimits, SharedRate};
 use std::{
@@ -125,12 +126,12 @@ pub fn frees_halves(unit: u64, half: &str) {
 
 #[test]
 fn a_huge_page_whose_second_half_is_freed() {
-    frees_halves(HUGE, "last");
+    frees_halves(pmd_size(), "last");
 }
 
 #[test]
 fn a_huge_page_whose_first_half_is_freed() {
-    frees_halves(HUGE, "first");
+    frees_halves(pmd_size(), "first");
 }
 
 #[test]

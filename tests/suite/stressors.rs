@@ -10,14 +10,14 @@ use crate::{
     kernel_log::KernelLog,
     place::{both, home},
     service::proc_status,
-    settings::{Cgroup, Setting},
+    settings::{Cgroup, HUGETLB_BYTES, Setting},
     truth::{Nodes, Truth, off, vmstat},
 };
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use numaloc_core::{HUGE, PAGE};
+use numaloc_core::page_size;
 use std::{
     fs,
     io::Write,
@@ -195,14 +195,14 @@ fn stressapptest(name: &str, options: &str, counts: Counts) {
 #[test]
 fn stressapptest_on_base_pages() {
     let _never = huge_pages("never");
-    stressapptest("sat", "", Counts { constant: MEMORY, pages: MEMORY / PAGE });
+    stressapptest("sat", "", Counts { constant: MEMORY, pages: MEMORY / page_size() });
 }
 
 #[test]
 fn stressapptest_on_transparent_huge_pages() {
     let _always = huge_pages("always");
     // Not all of its memory is aligned.
-    stressapptest("sat-thp", "", Counts { constant: MEMORY, pages: MEMORY / PAGE / 2 });
+    stressapptest("sat-thp", "", Counts { constant: MEMORY, pages: MEMORY / page_size() / 2 });
 }
 
 /// A segment of System V from the pool of huge pages. Threads that wait for a page under migration hold a reference to it, and the kernel
@@ -210,7 +210,7 @@ fn stressapptest_on_transparent_huge_pages() {
 #[test]
 fn stressapptest_on_hugetlb_pages() {
     let _pools = both().map(|node| Setting::huge_pool(node, 32));
-    stressapptest("sat-hugetlb", "-H 48", Counts { constant: 0, pages: MEMORY / HUGE });
+    stressapptest("sat-hugetlb", "-H 48", Counts { constant: 0, pages: MEMORY / HUGETLB_BYTES });
 }
 
 /// Patterns in locked memory. The bits of the mask are its tests; the omitted ones take minutes under emulation. It
@@ -221,7 +221,7 @@ fn memtester_on_locked_memory() {
     const LOCKED: u64 = 24 * MIB;
     let command = "env MEMTESTER_TEST_MASK=0x5ff memtester 24M";
     let mut stressor = Stressor::start("memtester", command).grown(LOCKED);
-    stressor.chase(Counts { constant: LOCKED, pages: LOCKED / PAGE }, "Loop 2:");
+    stressor.chase(Counts { constant: LOCKED, pages: LOCKED / page_size() }, "Loop 2:");
     let (status, output) = stressor.ends_by(Signal::SIGTERM);
     assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}:\n{output}");
     assert!(!output.contains("FAILURE"), "{output}");

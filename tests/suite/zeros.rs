@@ -8,7 +8,7 @@ use crate::{
     top::{after_a_full_pass, row},
     truth::{Truth, off, on},
 };
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const MIB: u64 = 1 << 20;
@@ -19,8 +19,8 @@ const SLACK: u64 = 4 * MIB;
 fn present_pages(app: &App, name: &str) -> u64 {
     let range = app.range(name);
     let map = File::open(format!("/proc/{}/pagemap", app.pid())).expect("our own child");
-    let mut bytes = vec![0; ((range.end - range.start) / PAGE * 8) as usize];
-    map.read_exact_at(&mut bytes, range.start / PAGE * 8).expect("a page map");
+    let mut bytes = vec![0; ((range.end - range.start) / page_size() * 8) as usize];
+    map.read_exact_at(&mut bytes, range.start / page_size() * 8).expect("a page map");
     bytes.chunks_exact(8).filter(|entry| entry[7] & 0x80 != 0).count() as u64
 }
 
@@ -31,7 +31,11 @@ fn reader(region: &str) -> App {
     assert_eq!(on(&truth.region(app.range("own")), away()), 8 * MIB);
     assert_eq!(truth.region(app.range("read")), [].into(), "numa_maps does not count zeros");
     let range = app.range("read");
-    assert_eq!(present_pages(&app, "read"), (range.end - range.start) / PAGE, "all of it is shown");
+    assert_eq!(
+        present_pages(&app, "read"),
+        (range.end - range.start) / page_size(),
+        "all of it is shown"
+    );
     app
 }
 

@@ -2,7 +2,7 @@
 
 use crate::hold;
 use anyhow::Result;
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_sys::fixture::{Advice, Backing, Region, set_thread_policy};
 use std::{
     io::{self, BufRead, Write},
@@ -25,7 +25,7 @@ const INSTANCE: usize = 8 << 30;
 
 /// The name of the case with mappings.
 pub fn mappings() -> String {
-    format!("{} mappings", (MIB << 20) / PAGE as usize)
+    format!("{} mappings", (MIB << 20) / page_size() as usize)
 }
 
 /// The name of the case with threads.
@@ -71,7 +71,7 @@ pub fn reserve(args: &hold::Args) -> Result<()> {
         let region = Region::map(INSTANCE, Backing::Reserved, None)?;
         // Otherwise the first page of each takes 2 MiB where the kernel makes huge pages always.
         region.advise(Advice::NoHuge)?;
-        let pages = (args.mib << 20) / INSTANCES / PAGE as usize;
+        let pages = (args.mib << 20) / INSTANCES / page_size() as usize;
         (0..pages).for_each(|page| region.page(page)[0].store(1, Relaxed));
         regions.push(region);
     }
@@ -104,6 +104,6 @@ mod tests {
 
     #[test]
     fn each_instance_has_whole_pages() {
-        assert!(((RESIDENT_MIB << 20) / INSTANCES).is_multiple_of(PAGE as usize));
+        assert!(((RESIDENT_MIB << 20) / INSTANCES).is_multiple_of(page_size() as usize));
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use numaloc_core::{
     CpuId, Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
-    PAGE, Pages, Process, Residency, Topology,
+    Pages, Process, Residency, Topology, page_size,
 };
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Host {
         let mut random = Rng::with_seed(index as u64);
         let (home, bytes) = (home(index), self.bytes(index));
         let count = 60 + bytes / (8 << 20);
-        let each = (bytes / count).next_multiple_of(PAGE);
+        let each = (bytes / count).next_multiple_of(page_size());
         let huge = random.bool();
         let extents = (0..count).map(|number| {
             let kind = match number {
@@ -138,11 +138,11 @@ impl Host {
                 (0..).zip(recorded.nodes).filter(|(_, pages)| pages.iter().any(|&it| it > 0));
             let nodes = nodes.map(|(node, pages)| {
                 let [owned_bytes, shared_bytes, huge_bytes] =
-                    pages.map(|pages| pages * PAGE * factor);
+                    pages.map(|pages| pages * page_size() * factor);
                 let resident = NodeResidency { owned_bytes, shared_bytes, huge_bytes };
                 (NodeId((home + node) % NODES), resident)
             });
-            let bytes = recorded.pages * PAGE * factor;
+            let bytes = recorded.pages * page_size() * factor;
             start += bytes;
             extent(at, start, bytes, recorded.kind, Mempolicy::Default, nodes.collect())
         });

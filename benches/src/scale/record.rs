@@ -5,7 +5,7 @@ use crate::{
     scanning::found,
 };
 use anyhow::{Context, Result};
-use numaloc_core::{Extent, Kind, NodeId, Options, PAGE};
+use numaloc_core::{Extent, Kind, NodeId, Options, page_size};
 use numaloc_host::Surveyor;
 use serde::{Deserialize, Serialize};
 
@@ -55,9 +55,10 @@ fn recorded(extent: &Extent) -> (String, u64, Vec<[u64; 3]>) {
     let last = extent.residency.nodes.keys().last().map_or(0, |node| node.0);
     let nodes = (0..=last).map(|node| {
         let resident = extent.residency.nodes.get(&NodeId(node)).copied().unwrap_or_default();
-        [resident.owned_bytes, resident.shared_bytes, resident.huge_bytes].map(|it| it / PAGE)
+        [resident.owned_bytes, resident.shared_bytes, resident.huge_bytes]
+            .map(|it| it / page_size())
     });
-    (extent.kind.name().to_owned(), extent.bytes / PAGE, nodes.collect())
+    (extent.kind.name().to_owned(), extent.bytes / page_size(), nodes.collect())
 }
 
 /// The recordings that are kept in benches/data.
@@ -68,7 +69,7 @@ pub fn recordings() -> Result<Vec<Recording>> {
 impl Recording {
     pub fn bytes(&self) -> u64 {
         let pages = self.0.iter().flat_map(|(_, _, nodes)| nodes);
-        pages.map(|[owned, shared, _]| (owned + shared) * PAGE).sum()
+        pages.map(|[owned, shared, _]| (owned + shared) * page_size()).sum()
     }
 
     /// The extents in the order of their addresses. An unknown kind counts as anonymous memory.

@@ -3,7 +3,7 @@
 
 use crate::{hold::Holder, movers::HOME};
 use anyhow::{Result, ensure};
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{NodeId, page_size};
 use numaloc_host::{Entry, FrameNodes, Roots};
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -23,7 +23,7 @@ impl Sample {
     pub fn open(holder: &Holder) -> Result<Self> {
         let part = holder.pages() / PAGES;
         ensure!(part > 0, "the region has fewer than {PAGES} pages");
-        let first = holder.range.start / PAGE;
+        let first = holder.range.start / page_size();
         let pages = (0..PAGES).map(|index| first + index * part + fastrand::u64(..part)).collect();
         let pagemap = File::open(format!("/proc/{}/pagemap", holder.pid()))?;
         let frames = FrameNodes::read(&Roots::default())?;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::hold::{self, Holder};
 use anyhow::Result;
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::{
     settings::{NUMA_BALANCING, Setting},
     truth::{free_bytes, vmstat},
@@ -61,7 +61,7 @@ pub fn moved_until_reached(mib: usize, cap: Duration) -> Result<ByKernel> {
     }
     Ok(ByKernel {
         demoted: self::demoted()?.saturating_sub(demoted),
-        promoted: (vmstat("pgpromote_success") - promoted) * PAGE,
+        promoted: (vmstat("pgpromote_success") - promoted) * page_size(),
         share,
     })
 }
@@ -71,5 +71,5 @@ fn demoted() -> Result<u64> {
     let text = fs::read_to_string("/proc/vmstat")?;
     let counts = text.lines().filter(|line| line.starts_with("pgdemote_"));
     let counts = counts.filter_map(|line| line.split_once(' ')?.1.parse::<u64>().ok());
-    Ok(counts.sum::<u64>() * PAGE)
+    Ok(counts.sum::<u64>() * page_size())
 }

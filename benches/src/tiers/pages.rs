@@ -1,7 +1,7 @@
 //! The node of each page of a process, and what has changed: the truth that reports are compared with.
 
 use anyhow::{Context, Result};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_sys::query_pages;
 use std::{collections::BTreeMap, fs};
 
@@ -20,7 +20,7 @@ pub fn of(pid: i32) -> Result<BTreeMap<u64, u32>> {
         }
         let (start, end) = range.split_once('-').context("a range")?;
         let number = |text| u64::from_str_radix(text, 16);
-        addresses.extend((number(start)?..number(end)?).step_by(PAGE as usize));
+        addresses.extend((number(start)?..number(end)?).step_by(page_size() as usize));
     }
     let mut nodes = BTreeMap::new();
     for batch in addresses.chunks(BATCH) {
@@ -41,7 +41,7 @@ impl Moved {
         let mut moved = BTreeMap::new();
         for (page, &from) in before {
             if let Some(&to) = after.get(page).filter(|&&to| to != from) {
-                *moved.entry((from, to)).or_default() += PAGE;
+                *moved.entry((from, to)).or_default() += page_size();
             }
         }
         Self(moved)
@@ -64,11 +64,11 @@ mod tests {
 
     #[test]
     fn pages_on_another_node_have_moved() {
-        let before = [(0, 0), (PAGE, 0), (2 * PAGE, 2), (3 * PAGE, 0)].into();
-        let after = [(0, 2), (PAGE, 1), (2 * PAGE, 2), (4 * PAGE, 2)].into();
+        let before = [(0, 0), (page_size(), 0), (2 * page_size(), 2), (3 * page_size(), 0)].into();
+        let after = [(0, 2), (page_size(), 1), (2 * page_size(), 2), (4 * page_size(), 2)].into();
         let moved = Moved::between(&before, &after);
-        assert_eq!(moved, Moved([((0, 2), PAGE), ((0, 1), PAGE)].into()));
-        assert_eq!((moved.all(), moved.not_to(&[0, 2])), (2 * PAGE, PAGE));
+        assert_eq!(moved, Moved([((0, 2), page_size()), ((0, 1), page_size())].into()));
+        assert_eq!((moved.all(), moved.not_to(&[0, 2])), (2 * page_size(), page_size()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{BUSY_FAST, FAST, IDLE_SLOW, SLOW};
 use crate::hold::{self, Holder};
 use anyhow::{Context, Result};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use numaloc_tests::truth::{Truth, on};
 use std::{
     io::{self, BufRead, Write},
@@ -95,7 +95,7 @@ impl Subject {
     pub fn put_busy_on(&self, node: u32) -> Result<()> {
         let start = self.starts[self.busy];
         let pages = self.holder.pages();
-        let addresses: Vec<u64> = (0..pages).map(|page| start + page * PAGE).collect();
+        let addresses: Vec<u64> = (0..pages).map(|page| start + page * page_size()).collect();
         self.holder.put(&addresses, node)
     }
 

@@ -1,7 +1,7 @@
 //! Values for `#[serde(deserialize_with = "...")]`. The bounds stand at the field: `value::count::<1, 256, _, _>`.
 
 use numaloc_core::{
-    PAGE, Profile,
+    Profile, SMALLEST_PAGE,
     amount::{self, AmountError},
 };
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -181,7 +181,7 @@ pub fn duration<
 /// # Errors
 /// The errors of [`size`].
 pub fn rate<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    bytes(from, PAGE..=BYTES_MAX, amount::rate)
+    bytes(from, SMALLEST_PAGE..=BYTES_MAX, amount::rate)
 }
 
 /// The name of a profile.

@@ -180,8 +180,20 @@ pub use result::{
 };
 pub use views::{advise, contents, layout, live, picture, rotation, speed};
 
-/// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
-pub const PAGE: u64 = 4096;
+/// The smallest base page of kernels that this project supports, in bytes. Bounds of requests and settings are in it, so
+/// that a request is valid on each host or on none.
+pub const SMALLEST_PAGE: u64 = 4096;
 
-/// Size in bytes of a PMD-mapped huge page with 4 KiB base pages.
-pub const HUGE: u64 = 2 << 20;
+/// The size in bytes of a base page of the kernel that this process runs on (the kernel's PAGE_SIZE): 4 KiB on x86-64;
+/// 4, 16 or 64 KiB on arm64. As a shift of 1, division by it costs no more than by a constant.
+#[inline]
+pub fn page_size() -> u64 {
+    1 << numaloc_sys::page_shift()
+}
+
+/// The size in bytes of a huge page that one entry of a page middle directory maps (the kernel's HPAGE_PMD_SIZE): 2 MiB,
+/// 32 MiB or 512 MiB with base pages of 4, 16 or 64 KiB.
+#[inline]
+pub fn pmd_size() -> u64 {
+    1 << numaloc_sys::pmd_shift()
+}

@@ -12,7 +12,7 @@ use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topol
 use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
 use numaloc_host::{
     CachedFile, Error as HostError, FileLook, LookedFile, LookedFiles, NodeMemoryReader, Roots,
-    cache_goal, check_page_size, topology,
+    cache_goal, topology,
 };
 use std::{
     cell::Cell,
@@ -81,7 +81,6 @@ impl PlannedFiles {
     /// As [`find`]; stopped if it was cancelled, [`Error::Late`] if the look takes too long.
     pub fn plan(local: &Local, order: &RunOrder) -> Result<(Self, Planned), Error> {
         let roots = &local.roots;
-        check_page_size(roots)?;
         let topology = topology::topology(roots)?;
         let (options, goal) = cache_goal(roots, &topology, &order.options)?;
         let paths = look_within(LONGEST_LOOK, &order.control, |stop| {

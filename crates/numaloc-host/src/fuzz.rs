@@ -17,7 +17,7 @@ use crate::{
         space::AddressSpace,
     },
 };
-use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, Notation, PAGE, Pages};
+use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, Notation, Pages, page_size};
 use std::fs;
 
 /// The two processes of the host.
@@ -163,14 +163,14 @@ impl Scene {
 
     /// One mapping: its pages come in order.
     fn scan_one(&self, precision: Precision, wanted: &Pages, pages: usize) {
-        let (mut at, end) = (0, pages as u64 * PAGE);
+        let (mut at, end) = (0, pages as u64 * page_size());
         let mappings = [Mapping { process: 0, start: 0 }];
         let mut scanner = self.scanner(precision);
         let done = scanner.scan(&self.scanned(&mappings, wanted), 0..end, &mut |run| {
             assert!(run.offset >= at && run.bytes > 0, "{run:?} comes again, or is empty");
             at = run.offset + run.bytes;
             assert!(at <= end, "{run:?} is out of range");
-            assert_eq!(run.entries.len() as u64 * PAGE, run.bytes, "{run:?}");
+            assert_eq!(run.entries.len() as u64 * page_size(), run.bytes, "{run:?}");
         });
         done.expect("a file can be read");
         let mut places = Vec::new();
@@ -181,7 +181,7 @@ impl Scene {
 
     /// Two mappings of the same memory.
     fn scan_both(&self, precision: Precision, wanted: &Pages, pages: usize) {
-        let end = pages as u64 * PAGE;
+        let end = pages as u64 * page_size();
         let mappings = [0, 1].map(|process| Mapping { process, start: 0 });
         let scanned = self.scanned(&mappings, wanted);
         let done = self.scanner(precision).scan(&scanned, 0..end, &mut |run| {

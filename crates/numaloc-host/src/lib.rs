@@ -97,7 +97,6 @@ pub use files::{
     wait::wait,
 };
 pub use limits::{
-    page_size::check_page_size,
     probe,
     tasks::{TaskLimit, task_limit},
 };

@@ -143,6 +143,7 @@ impl LeftCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_bytes;
     use std::{
         fs::{self, File},
         path::PathBuf,
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn calls_are_made_for_this_process_one_after_the_other() {
-        let page = vec![1u8; 8192];
-        let address = (page.as_ptr() as u64).next_multiple_of(4096);
+        let page = vec![1u8; 2 * page_bytes()];
+        let address = (page.as_ptr() as u64).next_multiple_of(page_bytes() as u64);
         let mut companion = Companion::start().expect("a thread");
         for _ in 0..3 {
             companion.ask(to_node(address, 0));

@@ -82,6 +82,7 @@ fn seek(file: &File, offset: u64, whence: i32) -> io::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_bytes;
     use std::{io::ErrorKind, os::unix::fs::FileExt as _};
 
     /// A sparse file in memory with a page of data at 1 PiB.
@@ -92,10 +93,10 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         file.set_len(2 * AT).unwrap();
-        file.write_all_at(&[7; 4096], AT).unwrap();
+        file.write_all_at(&vec![7; page_bytes()], AT).unwrap();
         assert_eq!(next_data(&file, 0).unwrap(), Some(AT));
-        assert_eq!(next_hole(&file, AT).unwrap(), Some(AT + 4096));
-        assert_eq!(next_data(&file, AT + 4096).unwrap(), None);
+        assert_eq!(next_hole(&file, AT).unwrap(), Some(AT + page_bytes() as u64));
+        assert_eq!(next_data(&file, AT + page_bytes() as u64).unwrap(), None);
         assert_eq!(next_hole(&file, 2 * AT).unwrap(), None);
         match cached_pages(&file, 0, 2 * AT) {
             Ok(pages) => {

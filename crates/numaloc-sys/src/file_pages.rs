@@ -1,6 +1,6 @@
 //! The page cache of a piece of a file: which pages are in memory, and addresses for them.
 
-use crate::Userfault;
+use crate::{Userfault, page_bytes};
 use std::{
     fs::File,
     io, mem,
@@ -8,8 +8,6 @@ use std::{
     os::fd::AsRawFd,
     ptr::{self, NonNull},
 };
-
-const PAGE: usize = 4096;
 
 /// A piece of a file, mapped shared and for reading only. Nothing is ever read through the addresses: they are there to be passed
 /// to move_pages(2). So it does not matter that the file may become shorter meanwhile.
@@ -35,7 +33,7 @@ impl FilePages {
     /// # Errors
     /// The errors of mmap(2) and madvise(2), most often ENODEV: this kind of file cannot be mapped.
     pub fn map(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
-        let bytes = bytes.next_multiple_of(PAGE);
+        let bytes = bytes.next_multiple_of(page_bytes());
         let pages = Self::with(file, offset, bytes, libc::MAP_SHARED | libc::MAP_STACK)?;
         pages.advise(0..bytes, libc::MADV_RANDOM)?;
         match pages.advise(0..bytes, libc::MADV_NOHUGEPAGE) {
@@ -79,7 +77,7 @@ impl FilePages {
 
     /// Number of its pages.
     pub fn len(&self) -> usize {
-        self.bytes / PAGE
+        self.bytes / page_bytes()
     }
 
     /// Whether it has no pages.
@@ -112,8 +110,8 @@ impl FilePages {
         // SAFETY: the range lies in this mapping, as checked above, and the kernel writes one byte for each of its pages into a Vec of
         // that length.
         let result = unsafe {
-            let start = self.start.as_ptr().byte_add(range.start * PAGE);
-            libc::mincore(start, range.len() * PAGE, pages.as_mut_ptr().cast())
+            let start = self.start.as_ptr().byte_add(range.start * page_bytes());
+            libc::mincore(start, range.len() * page_bytes(), pages.as_mut_ptr().cast())
         };
         if result != 0 {
             return Err(io::Error::last_os_error());
@@ -130,7 +128,7 @@ impl FilePages {
     /// # Panics
     /// If the range goes beyond the pages.
     pub fn populate(&self, pages: Range<usize>) -> io::Result<()> {
-        self.advise(pages.start * PAGE..pages.end * PAGE, libc::MADV_POPULATE_READ)
+        self.advise(pages.start * page_bytes()..pages.end * page_bytes(), libc::MADV_POPULATE_READ)
     }
 
     fn advise(&self, range: Range<usize>, advice: i32) -> io::Result<()> {
@@ -186,22 +184,22 @@ mod tests {
 
     #[test]
     fn what_was_written_is_in_memory_and_can_be_mapped() {
-        let file = file("file-pages", 8 * PAGE);
-        let pages = FilePages::map(&file, 2 * PAGE as u64, 4 * PAGE).unwrap();
+        let file = file("file-pages", 8 * page_bytes());
+        let pages = FilePages::map(&file, 2 * page_bytes() as u64, 4 * page_bytes()).unwrap();
         assert_eq!((pages.len(), pages.is_empty()), (4, false));
         assert_eq!(pages.resident().unwrap(), [true; 4]);
         pages.populate(1..3).unwrap();
         let mut status = [0];
-        crate::query_pages(0, &[pages.address() + PAGE as u64], &mut status).unwrap();
+        crate::query_pages(0, &[pages.address() + page_bytes() as u64], &mut status).unwrap();
         assert!(status[0] >= 0, "{status:?}");
         assert!(!is_dax(&file).unwrap());
     }
 
     #[test]
     fn a_file_that_becomes_shorter_is_an_error_and_no_signal() {
-        let file = file("file-pages-cut", 8 * PAGE);
-        let pages = FilePages::map(&file, 0, 8 * PAGE).unwrap();
-        file.set_len(2 * PAGE as u64).unwrap();
+        let file = file("file-pages-cut", 8 * page_bytes());
+        let pages = FilePages::map(&file, 0, 8 * page_bytes()).unwrap();
+        file.set_len(2 * page_bytes() as u64).unwrap();
         // The result of mincore for the rest depends on the kernel: a large folio may stay beyond the end of the file.
         assert_eq!(pages.populate(4..8).unwrap_err().raw_os_error(), Some(libc::EFAULT));
         pages.populate(0..2).unwrap();

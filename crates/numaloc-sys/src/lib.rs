@@ -12,6 +12,7 @@
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
 //! | mmap(2), madvise(2), mbind(2) | [`Scratch`]: memory of one's own to measure with |
 //! | mmap(2) with MAP_SYNC, movnti or dc cvac, msync(2) | [`StorageFile`]: a file on persistent memory; [`store_through`] and [`write_back`] write to it |
+//! | sysconf(3) | [`page_shift`], [`page_bytes`], [`pmd_shift`] and [`pmd_bytes`]: sizes of pages of this kernel |
 //! | SO_PEERGROUPS, a socket option | [`peer_groups()`]: the groups of a socket's other end |
 //!
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
@@ -27,6 +28,7 @@ mod file_pages;
 pub mod fixture;
 mod kcmp;
 mod move_pages;
+mod page_size;
 mod pagemap_scan;
 mod peer_groups;
 mod pidfd;
@@ -41,6 +43,9 @@ pub use file_cache::{cached_pages, next_data, next_hole};
 pub use file_pages::{FilePages, is_dax};
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
+#[cfg(feature = "fixture")]
+pub use page_size::assume_page_shift;
+pub use page_size::{page_bytes, page_shift, pmd_bytes, pmd_shift};
 pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};
 pub use peer_groups::peer_groups;
 pub use pidfd::pidfd_open;

@@ -90,11 +90,12 @@ fn call(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_bytes;
 
     #[test]
     fn own_pages_are_found_and_holes_are_not() {
-        let page = vec![1u8; 8192];
-        let address = (page.as_ptr() as u64).next_multiple_of(4096);
+        let page = vec![1u8; 2 * page_bytes()];
+        let address = (page.as_ptr() as u64).next_multiple_of(page_bytes() as u64);
         let mut status = [0; 2];
         query_pages(std::process::id() as i32, &[address, 4096], &mut status).unwrap();
         assert!(status[0] >= 0, "{status:?}");

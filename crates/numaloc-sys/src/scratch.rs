@@ -1,14 +1,12 @@
 //! Memory of one's own to try something on.
 
-use crate::{bind::bind_range, query_pages};
+use crate::{bind::bind_range, page_bytes, pmd_bytes, query_pages};
 use std::{
     io,
     ptr::{self, NonNull},
     slice,
 };
 
-const PAGE: usize = 4096;
-const HUGE: usize = 2 << 20;
 const WORD: usize = size_of::<u64>();
 
 /// The pages that memory is to have.
@@ -20,7 +18,7 @@ pub enum ScratchPages {
     Huge,
 }
 
-/// Private anonymous memory that begins at a multiple of 2 MiB. No other code is given its address as a pointer.
+/// Private anonymous memory that begins at a multiple of [`pmd_bytes`]. No other code is given its address as a pointer.
 #[derive(Debug)]
 pub struct Scratch {
     mapped: NonNull<libc::c_void>,
@@ -71,7 +69,7 @@ impl Scratch {
 
     /// Has each page be there.
     fn touch(&self) {
-        for page in (0..self.bytes).step_by(PAGE) {
+        for page in (0..self.bytes).step_by(page_bytes()) {
             // SAFETY: within the mapping, which is writable and which no other code knows. Volatile, so that the write is made.
             unsafe { self.start.add(page).write_volatile(1) };
         }
@@ -82,14 +80,14 @@ impl Scratch {
     /// # Errors
     /// The errors of mmap(2).
     pub fn read() -> io::Result<Self> {
-        let scratch = Self::map(PAGE, ScratchPages::Base)?;
+        let scratch = Self::map(page_bytes(), ScratchPages::Base)?;
         // SAFETY: within the mapping, which is readable. Volatile, so that the read is made.
         unsafe { scratch.start.read_volatile() };
         Ok(scratch)
     }
 
     fn map(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
-        let mapped_bytes = bytes + HUGE;
+        let mapped_bytes = bytes + pmd_bytes();
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping where the kernel chooses: it overlaps nothing.
@@ -98,8 +96,9 @@ impl Scratch {
             return Err(io::Error::last_os_error());
         }
         let mapped = NonNull::new(mapped).expect("mmap without MAP_FIXED never gives address 0");
-        let offset = (mapped.as_ptr() as usize).next_multiple_of(HUGE) - mapped.as_ptr() as usize;
-        // SAFETY: `offset` is below HUGE, so `offset + bytes` is within the mapping.
+        let offset =
+            (mapped.as_ptr() as usize).next_multiple_of(pmd_bytes()) - mapped.as_ptr() as usize;
+        // SAFETY: `offset` is below pmd_bytes(), so `offset + bytes` is within the mapping.
         let start = unsafe { mapped.cast::<u8>().add(offset) };
         // From here on an early return unmaps.
         let scratch = Self { mapped, mapped_bytes, start, bytes };
@@ -124,7 +123,7 @@ impl Scratch {
     /// Its content; less than a word at its end is left out.
     pub fn words(&self) -> &[u64] {
         // SAFETY: the mapping has `self.bytes` bytes from `start` on, all of them initialized (the kernel has zeros
-        // for what was not written) and aligned to 2 MiB, and lives as long as `self`, through which alone it is
+        // for what was not written) and aligned to [`pmd_bytes`], and lives as long as `self`, through which alone it is
         // written.
         unsafe { slice::from_raw_parts(self.start.cast().as_ptr(), self.bytes / WORD) }
     }
@@ -140,8 +139,10 @@ impl Scratch {
     /// # Errors
     /// The errors of move_pages(2).
     pub fn nodes(&self) -> io::Result<Vec<i32>> {
-        let pages: Vec<u64> =
-            (0..self.bytes).step_by(PAGE).map(|page| self.address() + page as u64).collect();
+        let pages: Vec<u64> = (0..self.bytes)
+            .step_by(page_bytes())
+            .map(|page| self.address() + page as u64)
+            .collect();
         let mut nodes = vec![0; pages.len()];
         query_pages(0, &pages, &mut nodes).map(|()| nodes)
     }
@@ -160,36 +161,38 @@ mod tests {
 
     #[test]
     fn it_is_there_and_aligned() {
-        let scratch = Scratch::new(2 * HUGE, ScratchPages::Base).expect("4 MiB");
-        assert_eq!(scratch.address() as usize % HUGE, 0);
+        let scratch = Scratch::new(2 * pmd_bytes(), ScratchPages::Base).expect("4 MiB");
+        assert_eq!(scratch.address() as usize % pmd_bytes(), 0);
         let nodes = scratch.nodes().expect("our own");
-        assert_eq!(nodes.len(), 2 * HUGE / PAGE);
+        assert_eq!(nodes.len(), 2 * pmd_bytes() / page_bytes());
         assert!(nodes.iter().all(|&node| node >= 0), "{nodes:?}");
     }
 
     #[test]
     fn its_words_are_all_there_is() {
-        let mut scratch = Scratch::on(0, HUGE + 12, ScratchPages::Base).expect("node 0 has memory");
+        let mut scratch =
+            Scratch::on(0, pmd_bytes() + 12, ScratchPages::Base).expect("node 0 has memory");
         assert!(scratch.nodes().expect("our own").iter().all(|&node| node == 0));
-        assert_eq!(scratch.words().len(), (HUGE + 12) / WORD);
+        assert_eq!(scratch.words().len(), (pmd_bytes() + 12) / WORD);
         *scratch.words_mut().last_mut().expect("not empty") = u64::MAX;
         assert_eq!(scratch.words().last(), Some(&u64::MAX));
     }
 
     #[test]
     fn untouched_pages_come_when_they_are_written() {
-        let mut scratch = Scratch::untouched(HUGE).expect("2 MiB");
+        let mut scratch = Scratch::untouched(pmd_bytes()).expect("2 MiB");
         let there = |scratch: &Scratch| {
             scratch.nodes().expect("our own").into_iter().filter(|&node| node >= 0).count()
         };
         assert_eq!(there(&scratch), 0);
-        scratch.words_mut()[PAGE / WORD] = 7;
+        scratch.words_mut()[page_bytes() / WORD] = 7;
         assert_eq!((there(&scratch), scratch.words()[0]), (1, 0));
     }
 
     #[test]
     fn a_node_that_does_not_exist_is_refused() {
-        let refused = Scratch::on(1023, PAGE, ScratchPages::Base).expect_err("no such node");
+        let refused =
+            Scratch::on(1023, page_bytes(), ScratchPages::Base).expect_err("no such node");
         assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
     }
 }

@@ -1,5 +1,6 @@
 //! A file on persistent memory, mapped as applications of such memory map it.
 
+use crate::page_bytes;
 use std::{
     fs::File,
     io,
@@ -8,7 +9,6 @@ use std::{
     slice,
 };
 
-const PAGE: usize = 4096;
 const WORD: usize = size_of::<u64>();
 
 /// A shared mapping of a file that has no name, so that no other program can open it.
@@ -123,7 +123,7 @@ fn store_to_memory(to: &mut [u64], from: &[u64]) {
 /// The errors of msync(2).
 pub fn write_back(words: &[u64]) -> io::Result<()> {
     let address = words.as_ptr() as usize;
-    let before = address % PAGE;
+    let before = address % page_bytes();
     // SAFETY: the pages that hold the words are mapped, and msync changes no content.
     let result = unsafe {
         let start = words.as_ptr().byte_sub(before).cast_mut();
@@ -141,7 +141,7 @@ mod tests {
     fn file(name: &str, pages: usize, keeps_name: bool) -> File {
         let path = std::env::temp_dir().join(format!("numaloc-{name}-{}", std::process::id()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        file.write_all(&vec![7; pages * PAGE]).unwrap();
+        file.write_all(&vec![7; pages * page_bytes()]).unwrap();
         if !keeps_name {
             fs::remove_file(path).unwrap();
         }
@@ -152,16 +152,16 @@ mod tests {
     fn what_is_stored_is_in_the_file() {
         let file = file("storage-file", 4, false);
         let other = file.try_clone().unwrap();
-        let mut storage = StorageFile::map(file, 4 * PAGE).unwrap();
+        let mut storage = StorageFile::map(file, 4 * page_bytes()).unwrap();
         assert!(!storage.is_synchronous(), "it has no DAX");
         let words = storage.words_mut();
-        assert_eq!((words.len(), words[0]), (4 * PAGE / WORD, u64::from_ne_bytes([7; 8])));
-        let block: Vec<u64> = (0..(PAGE / WORD) as u64).collect();
-        let second = &mut words[PAGE / WORD..2 * PAGE / WORD];
+        assert_eq!((words.len(), words[0]), (4 * page_bytes() / WORD, u64::from_ne_bytes([7; 8])));
+        let block: Vec<u64> = (0..(page_bytes() / WORD) as u64).collect();
+        let second = &mut words[page_bytes() / WORD..2 * page_bytes() / WORD];
         store_through(second, &block);
         write_back(&second[3..]).unwrap();
-        let mut read = vec![0; PAGE];
-        other.read_exact_at(&mut read, PAGE as u64).unwrap();
+        let mut read = vec![0; page_bytes()];
+        other.read_exact_at(&mut read, page_bytes() as u64).unwrap();
         let expected: Vec<u8> = block.iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert_eq!(read, expected);
         assert_eq!(words[0], u64::from_ne_bytes([7; 8]), "nothing else was written");
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn a_file_with_a_name_and_one_that_is_too_short_are_refused() {
         let refused = |file: File, bytes| StorageFile::map(file, bytes).unwrap_err().raw_os_error();
-        assert_eq!(refused(file("named", 1, true), PAGE), Some(libc::EINVAL));
+        assert_eq!(refused(file("named", 1, true), page_bytes()), Some(libc::EINVAL));
         fs::remove_file(std::env::temp_dir().join(format!("numaloc-named-{}", std::process::id())))
             .unwrap();
-        assert_eq!(refused(file("short", 1, false), 2 * PAGE), Some(libc::EINVAL));
+        assert_eq!(refused(file("short", 1, false), 2 * page_bytes()), Some(libc::EINVAL));
         assert_eq!(refused(file("empty", 1, false), 0), Some(libc::EINVAL));
     }
 

@@ -18,7 +18,7 @@ pub use kernel::BALANCING_ADVICE;
 pub use mover_group::MoverGroupState;
 
 use crate::doc::Check;
-use numaloc_core::Topology;
+use numaloc_core::{Topology, page_size, pmd_size};
 use numaloc_dma::dsa::Found;
 use numaloc_host::{Error, HostFacts, RealTimeHog, node_room::RoomRights};
 
@@ -28,8 +28,6 @@ pub struct Findings {
     pub facts: HostFacts,
     /// Whether this process may see page frame numbers.
     pub pfns_readable: bool,
-    /// Whether the kernel's page size is one that numaloc knows.
-    pub page_size: Result<(), Error>,
     /// Whether the kernel has the ioctl PAGEMAP_SCAN (Linux 6.7).
     pub pagemap_scan: bool,
     /// The machine as hwloc sees it.
@@ -49,7 +47,7 @@ pub struct Findings {
 pub fn checks(found: &Findings) -> Vec<Check> {
     vec![
         kernel::release(found),
-        kernel::page_size(found),
+        kernel::page_size(page_size(), pmd_size()),
         kernel::numa_balancing(found),
         kernel::pagemap_scan(found),
         kernel::pressure(found),

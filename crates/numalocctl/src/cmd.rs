@@ -221,28 +221,3 @@ fn shown_by<D: Serialize>(
         false => text(answer, view),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use std::fs;
-
-    #[test]
-    fn a_host_with_other_pages_is_refused() {
-        let host = tempfile::tempdir().unwrap();
-        let proc = host.path().join("proc");
-        fs::create_dir_all(proc.join("self")).unwrap();
-        let vector = [6, 65536, 0, 0u64].map(u64::to_ne_bytes).concat();
-        fs::write(proc.join("self/auxv"), vector).unwrap();
-        let environment = Environment { endpoint: None, files: Vec::new(), socket: "/none".into() };
-        let around = Surroundings { roots: Roots { proc, ..Roots::default() }, environment };
-        for command in ["topology", "locality --pid 1", "plan --pid 1", "advise", "migrate --pid 1"]
-        {
-            let line = format!("numalocctl --standalone {command}");
-            let refused = run(Cli::try_parse_from(line.split(' ')).unwrap(), &around).err();
-            let refused = refused.expect("refused").to_string();
-            assert!(refused.starts_with("this kernel has pages of 65536 bytes"), "{refused}");
-        }
-    }
-}

@@ -10,7 +10,9 @@ pub fn parse_size(text: &str) -> Result<u64, AmountError> {
 /// Parses a size of at least one page.
 pub fn parse_batch(text: &str) -> Result<u64, String> {
     match amount::size(text).map_err(|error| error.to_string())? {
-        bytes if bytes < numaloc_core::PAGE => Err("expected at least one page, 4K".into()),
+        bytes if bytes < numaloc_core::SMALLEST_PAGE => {
+            Err("expected at least one page, 4K".into())
+        }
         bytes => Ok(bytes),
     }
 }
@@ -19,7 +21,7 @@ pub fn parse_batch(text: &str) -> Result<u64, String> {
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     let expected = |_| "expected an amount a second such as 512M or 1.5G/s".to_owned();
     match amount::rate(text).map_err(expected)? {
-        bytes if bytes < numaloc_core::PAGE => {
+        bytes if bytes < numaloc_core::SMALLEST_PAGE => {
             Err("expected at least one page a second, 4K".into())
         }
         bytes => Ok(bytes),

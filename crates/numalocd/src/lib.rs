@@ -54,8 +54,7 @@ pub fn main() -> ExitCode {
     if let Some(done) = cli::maintain(&args, &mut std::io::stdout()) {
         return done.unwrap_or(ExitCode::FAILURE);
     }
-    let known = numaloc_host::check_page_size(&Roots::default()).map_err(anyhow::Error::from);
-    match known.and_then(|()| daemon::start(args)) {
+    match daemon::start(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Printed to stderr as well, because the log may not have been started yet.

@@ -65,13 +65,13 @@ fn base_pages_in_all_placements() {
 
 #[test]
 fn huge_pages_in_all_placements() {
-    assert_placements_of("thp", HUGE);
+    assert_placements_of("thp", pmd_size());
 }
 
 #[test]
 fn pages_of_a_pool_in_all_placements() {
     let _pools = (Setting::huge_pool(0, 400), Setting::huge_pool(1, 400));
-    assert_placements_of("hugetlb", HUGE);
+    assert_placements_of("hugetlb", HUGETLB_BYTES);
 }
 
 #[test]

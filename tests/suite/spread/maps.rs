@@ -69,7 +69,7 @@ fn mappings_of_all_kinds_go_where_the_first_rule_says() {
     let before = others(&scene.app, &["thp", "hugetlb", "shm", "memfd", "segment"]);
     let outcome = migrate(&scene.target(), &options);
     scene.assert_on("thp", 0, 24 * MIB);
-    assert_spread(&scene.app, "hugetlb", HUGE, &[0, 1]);
+    assert_spread(&scene.app, "hugetlb", HUGETLB_BYTES, &[0, 1]);
     assert_spread(&scene.app, "shm", 4096, &[0, 0, 0, 1]);
     assert_spread(&scene.app, "memfd", 4096, &[0, 1]);
     let half = |bytes: u64| Nodes::from([(0, bytes / 4), (1, bytes - bytes / 4)]);

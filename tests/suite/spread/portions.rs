@@ -34,9 +34,9 @@ pub fn assert_blocks(app: &App, region: &str, order: &[i32]) {
             pages.iter().filter(|(_, node)| *node == wanted).map(|page| page.0).collect();
         let (first, last) = (there[0], there[there.len() - 1]);
         assert_eq!((last - first) / 4096 + 1, there.len() as u64, "{region}: node {wanted}");
-        assert!(index == 0 || first.is_multiple_of(HUGE), "{region}: {first:x}");
+        assert!(index == 0 || first.is_multiple_of(pmd_size()), "{region}: {first:x}");
         let expected = range.start + index * part;
-        assert!(first.abs_diff(expected) <= HUGE, "{region}: {first:x}, not {expected:x}");
+        assert!(first.abs_diff(expected) <= pmd_size(), "{region}: {first:x}, not {expected:x}");
         count += there.len();
     }
     assert_eq!(count, pages.len(), "{region}: all pages are on these nodes");
@@ -121,7 +121,7 @@ fn one_mapping_is_balanced_and_no_page_of_another_moves() {
     let outcome = migrate(&scene.target(), &options);
     assert_shares(&scene.app, "memfd", &[1, 1]);
     let [first, second] = halves(&scene.app, "shm");
-    assert!(first.abs_diff(second) <= 2 * HUGE, "{first} {second}");
+    assert!(first.abs_diff(second) <= 2 * pmd_size(), "{first} {second}");
     scene.assert_on("anon", 1, 16 * MIB);
     assert_eq!(outcome.named_bytes, [halves(&scene.app, "memfd")[0], first], "{outcome:?}");
     assert_eq!(inspect(&scene.target(), &options).plan.planned_bytes(), 0);

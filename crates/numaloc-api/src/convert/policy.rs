@@ -10,7 +10,7 @@ use crate::{
     Problem, Violations, v1,
     value::{Policy, TOKEN_MAX},
 };
-use numaloc_core::{NEAR, NEAR_BOUNDS, NodeSet, Options, PAGE, Pacing, Placement};
+use numaloc_core::{NEAR, NEAR_BOUNDS, NodeSet, Options, Pacing, Placement, SMALLEST_PAGE};
 use std::time::Duration;
 
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
@@ -75,7 +75,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         node_bandwidth_max_bytes_per_second: number(
             &at("node_bandwidth_max_bytes_per_second"),
             from.node_bandwidth_max_bytes_per_second,
-            PAGE..=i64::MAX.unsigned_abs(),
+            SMALLEST_PAGE..=i64::MAX.unsigned_abs(),
             bad,
         ),
         saturated: NodeSet::new(),

@@ -21,7 +21,7 @@ use crate::{
         WatchLocality, WorkloadId,
     },
 };
-use numaloc_core::{NodeSet, PAGE};
+use numaloc_core::{NodeSet, SMALLEST_PAGE};
 use prost::Message;
 use std::{hash::Hasher, time::Duration};
 
@@ -92,7 +92,7 @@ impl TryFrom<v1::GetAdviceRequest> for GetAdvice {
         let target = from.target.map(|of| target("target", Some(of), &mut bad));
         target.iter().for_each(|target| files::none("target", target, &mut bad));
         let interval = duration("interval", from.interval, USE_MIN..=USE_MAX, &mut bad);
-        let least = PAGE..=i64::MAX.unsigned_abs();
+        let least = SMALLEST_PAGE..=i64::MAX.unsigned_abs();
         let min_bytes = number("min_bytes", from.min_bytes, least, &mut bad).unwrap_or(WORTH);
         bad.or(Self { target, interval: interval.unwrap_or(USE), min_bytes })
     }

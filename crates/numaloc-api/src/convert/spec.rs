@@ -165,13 +165,13 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
     let from = from.unwrap_or_default();
     let at = |name: &str| format!("{field}.{name}");
     let workers = bounded(&at("workers"), from.workers.map(i64::from), 1..=256, bad);
-    let rate = numaloc_core::PAGE..=i64::MAX.unsigned_abs();
+    let rate = numaloc_core::SMALLEST_PAGE..=i64::MAX.unsigned_abs();
     let timeout = Duration::from_nanos(1)..=SPAN_MAX;
     Limits {
         batch_bytes: bounded(
             &at("batch_bytes"),
             from.batch_bytes,
-            numaloc_core::PAGE..=1 << 30,
+            numaloc_core::SMALLEST_PAGE..=1 << 30,
             bad,
         ),
         workers: workers.and_then(|workers| usize::try_from(workers).ok()),

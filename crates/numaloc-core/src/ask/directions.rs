@@ -1,6 +1,6 @@
 //! In which direction memory was moved between tiers, so that none of it goes up and down all the time.
 
-use crate::{HUGE, machine::process::Identity};
+use crate::{machine::process::Identity, pmd_size};
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 /// A chunk rests for this many times the time after which memory is cold, once its direction has changed.
@@ -16,7 +16,7 @@ struct LastMove {
     changed: Option<Duration>,
 }
 
-/// The directions in which chunks of 2 MiB of processes went. Times are counted from any one moment.
+/// The directions in which chunks of processes, each as large as a huge page, went. Times are counted from any one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Directions {
     by_process: BTreeMap<Identity, SpaceWays>,
@@ -33,7 +33,7 @@ pub type Resting = BTreeMap<Identity, BTreeMap<u64, bool>>;
 
 /// The numbers of the chunks of an address range.
 fn chunks(range: &Range<u64>) -> Range<u64> {
-    range.start / HUGE..range.end.div_ceil(HUGE)
+    range.start / pmd_size()..range.end.div_ceil(pmd_size())
 }
 
 /// Whether a range has a chunk that rests in this direction.
@@ -93,16 +93,16 @@ mod tests {
 
     #[test]
     fn what_has_changed_its_direction_rests_for_a_while() {
-        let (mut all, range) = (Directions::default(), HUGE..3 * HUGE);
+        let (mut all, range) = (Directions::default(), pmd_size()..3 * pmd_size());
         let rests = |all: &Directions, range: Range<u64>, is_up, now| {
             rests(&all.resting(seconds(now), seconds(10)), ONE, &range, is_up)
         };
         all.note(ONE, &range, false, seconds(0));
         assert!(!rests(&all, range.clone(), true, 5), "it may come up again once");
         all.note(ONE, &range, true, seconds(20));
-        assert!(rests(&all, 2 * HUGE..2 * HUGE + 4096, false, 30));
+        assert!(rests(&all, 2 * pmd_size()..2 * pmd_size() + 4096, false, 30));
         assert!(!rests(&all, range.clone(), true, 30), "the same direction is no change");
-        assert!(!rests(&all, 3 * HUGE..4 * HUGE, false, 30));
+        assert!(!rests(&all, 3 * pmd_size()..4 * pmd_size(), false, 30));
         assert!(!rests(&all, range.clone(), false, 120));
         all.note(ONE, &range, true, seconds(110));
         assert!(!rests(&all, range, false, 121), "a move in the same direction does not count");
@@ -113,7 +113,7 @@ mod tests {
         let mut all = Directions::default();
         for pid in 0..2000 {
             let identity = Identity { pid, start_time: 1 };
-            all.note(identity, &(0..HUGE), pid % 2 == 0, seconds(pid as u64));
+            all.note(identity, &(0..pmd_size()), pid % 2 == 0, seconds(pid as u64));
         }
         assert_eq!(all.by_process.len(), PROCESSES_MAX);
         assert!(all.by_process.keys().all(|identity| identity.pid >= 900));

@@ -158,7 +158,7 @@ impl Options {
     /// Where new pages on a target node may be taken from. `hugetlb_bytes` is the page size of hugetlb memory, or
     /// `None`.
     pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
-        hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
+        hugetlb_bytes.map_or(Supply::base(), |bytes| Supply::hugetlb(bytes, self.hugetlb))
     }
 
     /// The ways to make room on the targets, in order: each is tried on all targets before the next one.

@@ -1,10 +1,13 @@
 //! Where the pages on a target node are taken from: its free memory, or its pool of hugetlb pages.
 
-use crate::PAGE;
+use crate::{page_size, pmd_size};
 
 /// Largest block of the kernel's page allocator in bytes: order 10 (MAX_PAGE_ORDER; MAX_ORDER - 1 before 6.4) with 4 KiB
-/// pages. The kernel calls larger hugetlb pages gigantic.
-const BLOCK_MAX: u64 = PAGE << 10;
+/// pages, and a huge page with larger ones (arch/arm64/Kconfig, `ARCH_FORCE_MAX_ORDER`: 11 and 13). The kernel calls
+/// larger hugetlb pages gigantic.
+fn block_max() -> u64 {
+    (page_size() << 10).max(pmd_size())
+}
 
 /// Where free pages on the target nodes for hugetlb memory come from.
 ///
@@ -50,7 +53,9 @@ pub struct Supply {
 
 impl Supply {
     /// Base pages come from free memory.
-    pub const BASE: Supply = Supply { page_bytes: PAGE, pool: false, free_memory: true };
+    pub fn base() -> Self {
+        Self { page_bytes: page_size(), pool: false, free_memory: true }
+    }
 
     /// Where hugetlb pages may be taken from.
     pub fn hugetlb(page_bytes: u64, source: HugetlbSource) -> Self {
@@ -72,5 +77,5 @@ pub struct Reserve {
 /// Whether the kernel takes a hugetlb page of this size from free memory when its pool is empty. It does not if the
 /// page is gigantic (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`, `hstate_is_gigantic`).
 pub fn can_be_fresh(page_bytes: u64) -> bool {
-    page_bytes <= BLOCK_MAX
+    page_bytes <= block_max()
 }

@@ -1,7 +1,6 @@
 //! The machine: its NUMA nodes, their CPUs, memory and distances.
 
 use crate::{
-    PAGE,
     machine::{
         ids::{CpuSet, NodeId, NodeSet},
         nature::{NodeNature, StorageDevice},
@@ -9,6 +8,7 @@ use crate::{
         speeds::{LatencySource, Speeds},
         supply::{Reserve, Supply},
     },
+    page_size,
 };
 use std::collections::BTreeMap;
 
@@ -67,12 +67,12 @@ impl NodeMemory {
     /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
     /// together: cache that can be dropped at once is as good as free.
     pub fn room_by_cache(&self, supply: Supply, reserve: Reserve, make_room: MakeRoom) -> u64 {
-        if make_room != MakeRoom::Cache || supply != Supply::BASE {
+        if make_room != MakeRoom::Cache || supply != Supply::base() {
             return 0;
         }
         let all_bytes = self.free_bytes + self.droppable_bytes();
         let all_bytes = all_bytes.saturating_sub(self.kept_bytes(reserve));
-        all_bytes.saturating_sub(self.free_room(supply, reserve)) / PAGE * PAGE
+        all_bytes.saturating_sub(self.free_room(supply, reserve)) / page_size() * page_size()
     }
 
     /// Takes pages for up to `bytes`, as far as there is room. The pool comes first, as in the kernel (mm/hugetlb.c,

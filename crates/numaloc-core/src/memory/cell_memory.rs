@@ -8,9 +8,9 @@
 //! the distance to their stack.
 
 use crate::{
-    PAGE,
     machine::guest::{Backing, Guest, GuestMemory},
     memory::extent::Kind,
+    page_size,
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -49,7 +49,7 @@ pub fn cells(guest: &Guest, mappings: &[MappedRange<'_>]) -> Vec<Option<usize>> 
     let is_certain = |backing: &Backing| !alike.contains_key(&(backing, None));
     let stack = mappings.iter().find(|mapping| mapping.kind == Kind::Stack);
     for ((backing, bytes), alike) in alike.iter().filter(|((backing, _), _)| is_certain(backing)) {
-        let bytes = bytes.unwrap_or_default().next_multiple_of(PAGE);
+        let bytes = bytes.unwrap_or_default().next_multiple_of(page_size());
         let is_meant =
             |mapping: &MappedRange<'_>| mapping.bytes == bytes && is_backed(mapping, backing);
         let mut meant: Vec<usize> =

@@ -1,20 +1,21 @@
-//! The 2 MiB parts of an extent that contain pages of interest.
+//! The parts of an extent, each as large as a huge page, that contain pages of interest.
 
-use crate::HUGE;
+use crate::pmd_size;
 use std::{iter, ops::Range};
 
-/// A set of chunks of an extent. A chunk reaches from one multiple of [`HUGE`] to the next, so that no huge page lies
+/// A set of chunks of an extent. A chunk reaches from one multiple of [`pmd_size`] to the next, so that no huge page lies
 /// in two chunks. Multiples are counted either in addresses of the first mapping or in offsets of the mapped object.
 /// The set is stored as runs of 16 bytes each: an extent of 1 TiB with every other chunk in the set takes 4 MiB.
 ///
 /// ```
-/// use numaloc_core::{Chunks, HUGE, PAGE};
+/// use numaloc_core::{Chunks, page_size, pmd_size};
 ///
 /// // An extent of 4 chunks that begins where a chunk begins. One page in the second chunk is remote.
-/// let (start, bytes) = (16 * HUGE, 4 * HUGE);
+/// let (page, huge) = (page_size(), pmd_size());
+/// let (start, bytes) = (16 * huge, 4 * huge);
 /// let mut away = Chunks::default();
-/// away.add(start, HUGE + PAGE..HUGE + 2 * PAGE);
-/// assert_eq!(away.ranges(start, bytes).collect::<Vec<_>>(), [HUGE..2 * HUGE]);
+/// away.add(start, huge + page..huge + 2 * page);
+/// assert_eq!(away.ranges(start, bytes).collect::<Vec<_>>(), [huge..2 * huge]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks {
@@ -36,9 +37,9 @@ impl Chunks {
         if bytes.is_empty() {
             return;
         }
-        let skew = start % HUGE;
-        let end = (skew + bytes.end).div_ceil(HUGE);
-        self.insert((skew + bytes.start) / HUGE..end);
+        let skew = start % pmd_size();
+        let end = (skew + bytes.end).div_ceil(pmd_size());
+        self.insert((skew + bytes.start) / pmd_size()..end);
     }
 
     /// Adds the chunks of another set of the same extent.
@@ -50,8 +51,8 @@ impl Chunks {
     /// are in bytes from the start of the extent, which is at address `start`. The last chunk may reach beyond the end
     /// of the extent.
     pub fn next(&self, start: u64, offset: u64) -> Option<Range<u64>> {
-        let skew = start % HUGE;
-        let bytes = |chunk: u64| (chunk * HUGE).saturating_sub(skew);
+        let skew = start % pmd_size();
+        let bytes = |chunk: u64| (chunk * pmd_size()).saturating_sub(skew);
         let index = self.runs.partition_point(|run| bytes(run.end) <= offset);
         self.runs.get(index).map(|run| bytes(run.start).max(offset)..bytes(run.end))
     }
@@ -65,7 +66,7 @@ impl Chunks {
 
     /// Bytes of all chunks, each counted in full; the first and the last chunk of an extent may have fewer.
     pub fn bytes(&self) -> u64 {
-        self.runs.iter().map(|run| (run.end - run.start) * HUGE).sum()
+        self.runs.iter().map(|run| (run.end - run.start) * pmd_size()).sum()
     }
 
     fn insert(&mut self, new: Range<u64>) {
@@ -81,10 +82,9 @@ impl Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_size;
     use proptest::{collection::vec, prelude::*};
     use std::collections::BTreeSet;
-
-    const PAGE: u64 = 4096;
 
     proptest! {
         /// Behaves as a set of single chunks, whatever ranges are added and in whatever order.
@@ -94,11 +94,11 @@ mod tests {
             added in vec((0..20_000u64, 0..1500u64), 0..40),
             offset in 0..40u64,
         ) {
-            let (start, skew) = (page * PAGE, page * PAGE % HUGE);
+            let (start, skew) = (page * page_size(), page * page_size() % pmd_size());
             let (mut halves, mut model) = ([Chunks::default(), Chunks::default()], BTreeSet::new());
             for (index, (first, pages)) in added.into_iter().enumerate() {
-                let bytes = first * PAGE..(first + pages) * PAGE;
-                model.extend((bytes.start..bytes.end).step_by(PAGE as usize).map(|at| (skew + at) / HUGE));
+                let bytes = first * page_size()..(first + pages) * page_size();
+                model.extend((bytes.start..bytes.end).step_by(page_size() as usize).map(|at| (skew + at) / pmd_size()));
                 halves[index % 2].add(start, bytes);
             }
             let [mut chunks, other] = halves;
@@ -106,14 +106,14 @@ mod tests {
             let (mut seen, mut at) = (BTreeSet::new(), 0);
             while let Some(run) = chunks.next(start, at) {
                 prop_assert!(run.start >= at && run.start < run.end);
-                seen.extend((skew + run.start) / HUGE..(skew + run.end) / HUGE);
+                seen.extend((skew + run.start) / pmd_size()..(skew + run.end) / pmd_size());
                 at = run.end;
             }
             prop_assert_eq!(&seen, &model);
-            prop_assert_eq!(chunks.bytes(), model.len() as u64 * HUGE);
-            let begin = offset * HUGE / 2;
-            let ends_later = |chunk: &&u64| (**chunk + 1) * HUGE > skew + begin;
-            let first = model.iter().find(ends_later).map(|chunk| (chunk * HUGE).max(skew + begin));
+            prop_assert_eq!(chunks.bytes(), model.len() as u64 * pmd_size());
+            let begin = offset * pmd_size() / 2;
+            let ends_later = |chunk: &&u64| (**chunk + 1) * pmd_size() > skew + begin;
+            let first = model.iter().find(ends_later).map(|chunk| (chunk * pmd_size()).max(skew + begin));
             prop_assert_eq!(chunks.next(start, begin).map(|run| skew + run.start), first.map(|at| at.max(skew)));
         }
     }
@@ -122,16 +122,19 @@ mod tests {
     fn runs_that_touch_are_one() {
         let mut chunks = Chunks::default();
         for at in [0, 2, 1, 5] {
-            chunks.add(0, at * HUGE..(at + 1) * HUGE);
+            chunks.add(0, at * pmd_size()..(at + 1) * pmd_size());
         }
         assert_eq!(chunks.runs, [0..3, 5..6]);
-        assert_eq!(Chunks::whole(HUGE - PAGE, 2 * PAGE).bytes(), 2 * HUGE);
+        assert_eq!(
+            Chunks::whole(pmd_size() - page_size(), 2 * page_size()).bytes(),
+            2 * pmd_size()
+        );
         assert_eq!(Chunks::whole(0, 0), Chunks::default());
         // The whole address space of a process with five levels of page tables.
         assert_eq!(Chunks::whole(0, 1 << 56).bytes(), 1 << 56);
         let mut chunks = Chunks::default();
         for range in [4..6, 0..2, 2..3, 9..12] {
-            chunks.add(0, range.start * HUGE..range.end * HUGE);
+            chunks.add(0, range.start * pmd_size()..range.end * pmd_size());
         }
         assert_eq!(chunks.runs, [0..3, 4..6, 9..12]);
     }
@@ -143,8 +146,11 @@ mod tests {
             chunks.add(start, range);
             chunks.ranges(start, bytes).next()
         };
-        assert_eq!(widened(0x3000..0x4000, 0x1000, 16 << 20), Some(0..HUGE - 0x1000));
-        assert_eq!(widened(HUGE..HUGE + 0x1000, 0, 16 << 20), Some(HUGE..2 * HUGE));
-        assert_eq!(widened(0..0x1000, HUGE, 0x2000), Some(0..0x2000));
+        assert_eq!(widened(0x3000..0x4000, 0x1000, 16 << 20), Some(0..pmd_size() - 0x1000));
+        assert_eq!(
+            widened(pmd_size()..pmd_size() + 0x1000, 0, 16 << 20),
+            Some(pmd_size()..2 * pmd_size())
+        );
+        assert_eq!(widened(0..0x1000, pmd_size(), 0x2000), Some(0..0x2000));
     }
 }

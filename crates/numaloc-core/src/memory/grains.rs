@@ -1,6 +1,6 @@
 //! Where in an extent the pages of each node are, in pieces of equal size.
 
-use crate::{HUGE, PAGE, machine::ids::NodeId, memory::chunks::Chunks, number};
+use crate::{machine::ids::NodeId, memory::chunks::Chunks, number, page_size, pmd_size};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Least bytes of a grain: small against a hundredth of the least extent that is balanced by itself.
@@ -43,7 +43,7 @@ pub struct Raster {
 
 /// Size of the grains of an extent of `bytes` bytes.
 pub fn grain_bytes(bytes: u64, hugetlb_bytes: Option<u64>) -> u64 {
-    hugetlb_bytes.unwrap_or_else(|| (bytes / MOST).next_power_of_two().clamp(LEAST, HUGE))
+    hugetlb_bytes.unwrap_or_else(|| (bytes / MOST).next_power_of_two().clamp(LEAST, pmd_size()))
 }
 
 impl Grains {
@@ -63,7 +63,7 @@ impl Grains {
         while at < end {
             let number = at / size;
             let next = ((number + 1) * size).min(end);
-            let (number, pages) = (number::small(number), number::small((next - at) / PAGE));
+            let (number, pages) = (number::small(number), number::small((next - at) / page_size()));
             match grains.last_mut() {
                 Some((last, count)) if *last == number => *count += pages,
                 Some((last, _)) if *last > number => {
@@ -100,7 +100,7 @@ impl Grains {
     /// Bytes on each node, in whole base pages.
     pub fn bytes(&self) -> impl Iterator<Item = (NodeId, u64)> {
         self.by_node.iter().map(|(&node, grains)| {
-            (node, grains.iter().map(|&(_, pages)| u64::from(pages) * PAGE).sum())
+            (node, grains.iter().map(|&(_, pages)| u64::from(pages) * page_size()).sum())
         })
     }
 
@@ -124,15 +124,15 @@ impl Grains {
         taken
     }
 
-    /// Bytes by node in each chunk that has any pages, by the chunk's number: from the last multiple of 2 MiB at or before the start of
+    /// Bytes by node in each chunk that has any pages, by the chunk's number: from the last multiple of [`pmd_size`] at or before the start of
     /// the extent, which is at address `start`.
     pub fn chunks(&self, start: u64) -> Vec<(u64, BTreeMap<NodeId, u64>)> {
-        let first = (start - start % self.size.max(1)) % HUGE;
+        let first = (start - start % self.size.max(1)) % pmd_size();
         let mut all: Vec<(u64, NodeId, u64)> = Vec::new();
         for (&node, grains) in &self.by_node {
             for &(number, pages) in grains {
-                let chunk = (first + u64::from(number) * self.size) / HUGE;
-                let bytes = u64::from(pages) * PAGE;
+                let chunk = (first + u64::from(number) * self.size) / pmd_size();
+                let bytes = u64::from(pages) * page_size();
                 match all.last_mut() {
                     Some((last, on, sum)) if (*last, *on) == (chunk, node) => *sum += bytes,
                     _ => all.push((chunk, node, bytes)),
@@ -159,18 +159,18 @@ impl Grains {
         let grains = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
         let mut rest = grains.iter().copied().peekable();
         let range = move |number: u32| u64::from(number) * size..(u64::from(number) + 1) * size;
-        let chunk = move |number: u32| (start - skew + u64::from(number) * size) / HUGE;
+        let chunk = move |number: u32| (start - skew + u64::from(number) * size) / pmd_size();
         std::iter::from_fn(move || {
             let (number, pages) = rest.next()?;
-            let (mut piece, mut bytes) = (range(number), u64::from(pages) * PAGE);
+            let (mut piece, mut bytes) = (range(number), u64::from(pages) * page_size());
             let first = (start - skew + piece.start).max(start) - start;
-            let is_huge =
-                size < HUGE && self.huge.next(start, first).is_some_and(|run| run.start <= first);
+            let is_huge = size < pmd_size()
+                && self.huge.next(start, first).is_some_and(|run| run.start <= first);
             while is_huge
                 && let Some((next, pages)) = rest.next_if(|&(next, _)| chunk(next) == chunk(number))
             {
                 piece.end = range(next).end;
-                bytes += u64::from(pages) * PAGE;
+                bytes += u64::from(pages) * page_size();
             }
             Some((piece, bytes))
         })
@@ -189,8 +189,8 @@ mod tests {
     fn grains_are_small_against_what_is_balanced() {
         assert_eq!(grain_bytes(64 * MIB, None), LEAST);
         assert_eq!(grain_bytes(1 << 30, None), 512 << 10);
-        assert_eq!(grain_bytes(1 << 40, None), HUGE);
-        assert_eq!(grain_bytes(64 * MIB, Some(HUGE)), HUGE);
+        assert_eq!(grain_bytes(1 << 40, None), pmd_size());
+        assert_eq!(grain_bytes(64 * MIB, Some(pmd_size())), pmd_size());
         assert_eq!(grain_bytes(0, None), LEAST);
     }
 
@@ -217,16 +217,17 @@ mod tests {
 
     #[test]
     fn huge_pages_are_not_cut() {
-        let (mut grains, at) = (Grains::default(), Raster { start: HUGE - LEAST, size: LEAST });
+        let (mut grains, at) =
+            (Grains::default(), Raster { start: pmd_size() - LEAST, size: LEAST });
         grains.add(NODE, at, 0..LEAST, false);
-        grains.add(NODE, at, LEAST..LEAST + 2 * HUGE, true);
-        let (begin, end) = (0, LEAST + HUGE);
+        grains.add(NODE, at, LEAST..LEAST + 2 * pmd_size(), true);
+        let (begin, end) = (0, LEAST + pmd_size());
         let taken = |begin, most| {
             let taken = grains.take(NODE, at.start, begin, most);
             (taken.range, taken.bytes)
         };
-        assert_eq!(taken(begin, HUGE + 3 * LEAST), (0..end, HUGE + LEAST));
-        assert_eq!(taken(end, HUGE), (end..end + HUGE, HUGE));
+        assert_eq!(taken(begin, pmd_size() + 3 * LEAST), (0..end, pmd_size() + LEAST));
+        assert_eq!(taken(end, pmd_size()), (end..end + pmd_size(), pmd_size()));
         assert_eq!(taken(begin, LEAST), (0..LEAST, LEAST));
     }
 
@@ -238,26 +239,26 @@ mod tests {
             page in 0..1024u64,
             most in 0..20_000u64,
         ) {
-            let at = Raster { start: page * PAGE, size: LEAST };
+            let at = Raster { start: page * page_size(), size: LEAST };
             let mut all = std::collections::BTreeSet::new();
             let mut halves = [Grains::default(), Grains::default()];
             for (index, (first, count)) in pages.into_iter().enumerate() {
                 for page in first..first + count {
                     if all.insert(page) {
-                        halves[index % 2].add(NODE, at, page * PAGE..(page + 1) * PAGE, false);
+                        halves[index % 2].add(NODE, at, page * page_size()..(page + 1) * page_size(), false);
                     }
                 }
             }
             let [mut grains, other] = halves;
             grains.join(Grains::default());
             grains.join(other);
-            let taken = grains.take(NODE, at.start, 0, most * PAGE);
+            let taken = grains.take(NODE, at.start, 0, most * page_size());
             let sum = taken.bytes;
-            prop_assert!(sum <= most * PAGE);
-            let within = taken.range.start / PAGE..taken.range.end / PAGE;
-            prop_assert_eq!(all.range(within).count() as u64 * PAGE, sum);
-            prop_assert_eq!(taken.is_all, sum == all.len() as u64 * PAGE);
-            prop_assert!(sum + LEAST > (most.min(all.len() as u64)) * PAGE);
+            prop_assert!(sum <= most * page_size());
+            let within = taken.range.start / page_size()..taken.range.end / page_size();
+            prop_assert_eq!(all.range(within).count() as u64 * page_size(), sum);
+            prop_assert_eq!(taken.is_all, sum == all.len() as u64 * page_size());
+            prop_assert!(sum + LEAST > (most.min(all.len() as u64)) * page_size());
         }
     }
 }

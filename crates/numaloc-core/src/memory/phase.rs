@@ -5,10 +5,9 @@
 //! beginning than the address, that is taken.
 
 use crate::{
-    HUGE, PAGE,
     machine::ids::NodeId,
     memory::{cycle::Cycle, stripe::Origin},
-    number,
+    number, page_size, pmd_size,
 };
 
 /// Folios of a mapping that have to be counted before its beginning follows from them: few fit any by chance.
@@ -28,8 +27,8 @@ impl Phases {
     /// without a turn, and cycles with weights.
     pub fn add(&mut self, cycle: &Cycle, (index, bytes): (u64, u64), node: NodeId) {
         let counts = match bytes {
-            PAGE => &mut self.base,
-            HUGE => &mut self.huge,
+            bytes if bytes == page_size() => &mut self.base,
+            bytes if bytes == pmd_size() => &mut self.huge,
             _ => return,
         };
         let Some((turn, nodes)) = cycle.plain_turn(node) else { return };
@@ -53,7 +52,7 @@ impl Phases {
             return None;
         }
         let nodes = self.base.len().max(self.huge.len()) as u64;
-        let pages = HUGE / PAGE;
+        let pages = pmd_size() / page_size();
         // The turn of huge pages follows from the huge pages before the mapping, that of base pages from the rest, too.
         let huge_first = (origin.first_page / pages + huge.unwrap_or(0)) * pages;
         let wanted = origin.first_page % nodes + base.unwrap_or(0);
@@ -97,13 +96,13 @@ mod tests {
             nodes in 1u64..9, kernels in 0u64..1 << 36, ours in 0u64..1 << 36,
         ) {
             let cycle = cycle(nodes);
-            let mut phases = counted(&cycle, (kernels, ours), 64, PAGE);
-            phases.join(&counted(&cycle, (kernels, ours), 64, HUGE));
+            let mut phases = counted(&cycle, (kernels, ours), 64, page_size());
+            phases.join(&counted(&cycle, (kernels, ours), 64, pmd_size()));
             let first = phases.first_page(Origin { first_page: ours, ..Origin::default() });
             let again = first.unwrap_or(ours);
-            for bytes in [PAGE, HUGE] {
+            for bytes in [page_size(), pmd_size()] {
                 let fits = counted(&cycle, (kernels, again), 64, bytes);
-                prop_assert_eq!(clear(if bytes == PAGE { &fits.base } else { &fits.huge }), Some(0));
+                prop_assert_eq!(clear(if bytes == page_size() { &fits.base } else { &fits.huge }), Some(0));
             }
         }
     }
@@ -111,13 +110,13 @@ mod tests {
     #[test]
     fn few_folios_and_memory_of_one_node_say_nothing() {
         let (two, origin) = (cycle(2), Origin::default());
-        assert_eq!(counted(&two, (1, 0), 64, PAGE).first_page(origin), Some(1));
-        assert_eq!(counted(&two, (1, 0), 63, PAGE).first_page(origin), None);
-        assert_eq!(counted(&two, (0, 0), 64, PAGE).first_page(origin), None);
+        assert_eq!(counted(&two, (1, 0), 64, page_size()).first_page(origin), Some(1));
+        assert_eq!(counted(&two, (1, 0), 63, page_size()).first_page(origin), None);
+        assert_eq!(counted(&two, (0, 0), 64, page_size()).first_page(origin), None);
         let mut remote = Phases::default();
-        (0..1001).for_each(|index| remote.add(&two, (index, PAGE), NodeId(3)));
+        (0..1001).for_each(|index| remote.add(&two, (index, page_size()), NodeId(3)));
         assert_eq!(remote.first_page(origin), None);
         let weighted = Cycle::new([(NodeId(0), 2), (NodeId(3), 1)]);
-        assert_eq!(counted(&weighted, (1, 0), 640, PAGE), Phases::default());
+        assert_eq!(counted(&weighted, (1, 0), 640, page_size()), Phases::default());
     }
 }

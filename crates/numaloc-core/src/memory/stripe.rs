@@ -3,7 +3,7 @@
 //! A folio's node follows from its index alone, which is computed as the kernel computes it when it allocates under
 //! MPOL_INTERLEAVE (mm/mempolicy.c: `get_vma_policy`, `interleave_nid`; mm/shmem.c: `shmem_get_pgoff_policy`).
 
-use crate::{PAGE, machine::ids::NodeId, memory::cycle::Cycle};
+use crate::{machine::ids::NodeId, memory::cycle::Cycle, page_size};
 use std::sync::Arc;
 
 /// The kernel's way to compute indexes.
@@ -34,9 +34,9 @@ impl Origin {
     /// The index of a folio of `bytes` bytes that begins `offset` bytes from the start of the extent. A negative offset is that of
     /// a folio of which the extent has only the end.
     pub fn index(&self, offset: i64, bytes: u64) -> u64 {
-        let pages = (bytes / PAGE).max(1);
-        let folio_bytes = pages.next_power_of_two() * PAGE;
-        let folio_pages = folio_bytes / PAGE;
+        let pages = (bytes / page_size()).max(1);
+        let folio_bytes = pages.next_power_of_two() * page_size();
+        let folio_pages = folio_bytes / page_size();
         let at = self.skew_bytes.saturating_add_signed(offset) / folio_bytes;
         match self.indexing {
             Indexing::Full => {
@@ -77,7 +77,7 @@ impl Stripe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HUGE;
+    use crate::pmd_size;
     use proptest::prelude::*;
 
     /// As mm/mempolicy.c has it since 6.7: `get_vma_policy` for a fault at `address`, `order` as in an allocation.
@@ -98,8 +98,8 @@ mod tests {
     prop_compose! {
         /// A mapping of 47 bits of addresses, and a folio that begins in it: start in pages, folio's address, order.
         fn folio()(start in 1u64..1 << 34, at in 0u64..1 << 12, order in 0u32..=9) -> (u64, u64, u32) {
-            let bytes = PAGE << order;
-            (start, (start * PAGE).next_multiple_of(bytes) + at * bytes, order)
+            let bytes = page_size() << order;
+            (start, (start * page_size()).next_multiple_of(bytes) + at * bytes, order)
         }
     }
 
@@ -107,7 +107,7 @@ mod tests {
         #[test]
         fn private_memory_is_indexed_as_in_the_kernel((start, address, order) in folio(), pgoff in 0u64..1 << 35) {
             let origin = |indexing| Origin { first_page: pgoff, indexing, ..Origin::default() };
-            let (vm_start, bytes) = (start * PAGE, PAGE << order);
+            let (vm_start, bytes) = (start * page_size(), page_size() << order);
             let offset = (address - vm_start) as i64;
             prop_assert_eq!(origin(Indexing::Full).index(offset, bytes), since_6_7(pgoff, vm_start, address, order, 0));
             prop_assert_eq!(origin(Indexing::Narrow).index(offset, bytes), up_to_6_6(pgoff, vm_start, address, order));
@@ -117,9 +117,9 @@ mod tests {
         #[test]
         fn shared_memory_is_indexed_as_in_the_kernel(index in 0u64..1 << 32, inode in 0u64..1 << 32, huge: bool) {
             let order = if huge { 9 } else { 0 };
-            let (index, bytes) = (index >> order << order, PAGE << order);
-            let skew_bytes = index / 2 * PAGE;
-            let offset = (index * PAGE - skew_bytes) as i64;
+            let (index, bytes) = (index >> order << order, page_size() << order);
+            let skew_bytes = index / 2 * page_size();
+            let offset = (index * page_size() - skew_bytes) as i64;
             let origin = |indexing| Origin { first_page: 0, skew_bytes, inode, indexing };
             prop_assert_eq!(origin(Indexing::Full).index(offset, bytes), inode + (index >> order));
             let before = u64::from(((index + inode) >> order) as u32);
@@ -130,9 +130,9 @@ mod tests {
         #[test]
         fn parts_of_an_extent_keep_their_indexes((start, address, order) in folio(), cut in 0u64..1 << 12) {
             let origin = Origin { first_page: start, ..Origin::default() };
-            let (offset, cut) = (address - start * PAGE, cut * PAGE);
-            let part = origin.at(cut).index(offset as i64 - cut as i64, PAGE << order);
-            prop_assert_eq!(part, origin.index(offset as i64, PAGE << order));
+            let (offset, cut) = (address - start * page_size(), cut * page_size());
+            let part = origin.at(cut).index(offset as i64 - cut as i64, page_size() << order);
+            prop_assert_eq!(part, origin.index(offset as i64, page_size() << order));
         }
 
         /// Each folio is in one stripe.
@@ -142,7 +142,7 @@ mod tests {
             let origin = Origin { first_page: start, ..Origin::default() };
             let takes = |node: &u32| {
                 let stripe = Stripe { cycle: cycle.clone(), origin, node: NodeId(*node) };
-                stripe.takes((address - start * PAGE) as i64, PAGE << order)
+                stripe.takes((address - start * page_size()) as i64, page_size() << order)
             };
             prop_assert_eq!((0..nodes).filter(takes).count(), 1);
         }
@@ -150,17 +150,17 @@ mod tests {
 
     #[test]
     fn a_huge_page_of_a_mapping_that_begins_within_another_is_one_index_lower() {
-        let origin = |start: u64| Origin { first_page: start / PAGE, ..Origin::default() };
-        let index = |start: u64, at: u64| origin(start).index((at - start) as i64, HUGE);
-        assert_eq!(index(4 * HUGE, 5 * HUGE), 5);
-        assert_eq!(index(4 * HUGE + PAGE, 5 * HUGE), 4);
+        let origin = |start: u64| Origin { first_page: start / page_size(), ..Origin::default() };
+        let index = |start: u64, at: u64| origin(start).index((at - start) as i64, pmd_size());
+        assert_eq!(index(4 * pmd_size(), 5 * pmd_size()), 5);
+        assert_eq!(index(4 * pmd_size() + page_size(), 5 * pmd_size()), 4);
     }
 
     #[test]
     fn a_folio_that_is_mapped_in_part_counts_as_a_whole() {
-        let origin = Origin { skew_bytes: HUGE, ..Origin::default() };
-        assert_eq!(origin.index(0, 3 * PAGE), origin.index(0, 4 * PAGE));
-        assert_eq!(origin.index(-(HUGE as i64), HUGE), 0);
-        assert_eq!(origin.index(i64::MIN, HUGE), 0);
+        let origin = Origin { skew_bytes: pmd_size(), ..Origin::default() };
+        assert_eq!(origin.index(0, 3 * page_size()), origin.index(0, 4 * page_size()));
+        assert_eq!(origin.index(-(pmd_size() as i64), pmd_size()), 0);
+        assert_eq!(origin.index(i64::MIN, pmd_size()), 0);
     }
 }

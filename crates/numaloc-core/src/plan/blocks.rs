@@ -1,12 +1,12 @@
 //! Placements by blocks ([`Placement::Block`](crate::Placement)): which part of an extent belongs on which node.
 //!
-//! The parts have equal amounts of resident memory that may move. They end where chunks of 2 MiB do, so that no huge
+//! The parts have equal amounts of resident memory that may move. They end where huge pages do, so that no huge
 //! page is in two of them. A move changes no amount, so that planning again finds the same parts.
 
 use crate::{
-    HUGE,
     machine::ids::{NodeId, NodeSet},
     memory::extent::Extent,
+    pmd_size,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -38,7 +38,7 @@ pub fn blocks(extent: &Extent, nodes: &NodeSet) -> Vec<Block> {
         let bytes: u64 = on.values().sum();
         let Some(node) = part(before, bytes) else { break };
         before += bytes;
-        let range = (chunk * HUGE).saturating_sub(start % HUGE)..extent.bytes;
+        let range = (chunk * pmd_size()).saturating_sub(start % pmd_size())..extent.bytes;
         match blocks.last_mut().filter(|last| last.node == node) {
             Some(last) => {
                 on.into_iter()
@@ -58,19 +58,20 @@ pub fn blocks(extent: &Extent, nodes: &NodeSet) -> Vec<Block> {
 mod tests {
     use super::*;
     use crate::{
-        PAGE, Residency,
+        Residency,
         memory::grains::{Raster, grain_bytes},
+        page_size,
     };
     use proptest::{collection::vec, prelude::*};
 
     fn extent(start: u64, pages: &[Option<u32>]) -> Extent {
-        let bytes = pages.len() as u64 * PAGE;
+        let bytes = pages.len() as u64 * page_size();
         let mut residency = Residency::default();
         for (index, node) in pages.iter().enumerate() {
-            let begin = index as u64 * PAGE;
+            let begin = index as u64 * page_size();
             let place = Raster { start, size: grain_bytes(bytes, None) };
             if let Some(node) = *node {
-                residency.grains.add(NodeId(node), place, begin..begin + PAGE, false);
+                residency.grains.add(NodeId(node), place, begin..begin + page_size(), false);
             }
         }
         Extent::anonymous(start, bytes, residency)
@@ -83,11 +84,11 @@ mod tests {
     #[test]
     fn each_node_has_one_part_in_the_order_of_nodes() {
         let whole = extent(0, &[Some(8); 6 * 512]);
-        let on = |chunks: u64| BTreeMap::from([(NodeId(8), chunks * HUGE)]);
+        let on = |chunks: u64| BTreeMap::from([(NodeId(8), chunks * pmd_size())]);
         let block = |node, range: Range<u64>| Block {
             node: NodeId(node),
             bytes: on(range.end - range.start),
-            range: range.start * HUGE..range.end * HUGE,
+            range: range.start * pmd_size()..range.end * pmd_size(),
         };
         assert_eq!(blocks(&whole, &nodes("0,8")), [block(0, 0..3), block(8, 3..6)]);
         assert_eq!(
@@ -103,7 +104,7 @@ mod tests {
         let pages = [vec![None; 8 * 512], vec![Some(1); 4 * 512]].concat();
         let found = blocks(&extent(0, &pages), &nodes("0-1"));
         let ranges: Vec<_> = found.iter().map(|block| block.range.clone()).collect();
-        assert_eq!(ranges, [8 * HUGE..10 * HUGE, 10 * HUGE..12 * HUGE]);
+        assert_eq!(ranges, [8 * pmd_size()..10 * pmd_size(), 10 * pmd_size()..12 * pmd_size()]);
     }
 
     proptest! {
@@ -115,18 +116,18 @@ mod tests {
         ) {
             let mut pages: Vec<Option<u32>> =
                 runs.into_iter().flat_map(|(node, count)| vec![node; count]).collect();
-            let (start, nodes) = (page * PAGE, nodes(list));
+            let (start, nodes) = (page * page_size(), nodes(list));
             let found = blocks(&extent(start, &pages), &nodes);
-            let all = pages.iter().flatten().count() as u64 * PAGE;
+            let all = pages.iter().flatten().count() as u64 * page_size();
             let mut end = 0;
             for block in &found {
                 prop_assert!(block.range.start >= end && block.range.start < block.range.end);
                 prop_assert!(nodes.contains(block.node));
                 end = block.range.end;
                 let bytes: u64 = block.bytes.values().sum();
-                prop_assert!(bytes.abs_diff(all / nodes.len() as u64) <= HUGE || all < 16 * HUGE);
+                prop_assert!(bytes.abs_diff(all / nodes.len() as u64) <= pmd_size() || all < 16 * pmd_size());
                 for (index, page) in pages.iter_mut().enumerate() {
-                    if page.is_some() && block.range.contains(&(index as u64 * PAGE)) {
+                    if page.is_some() && block.range.contains(&(index as u64 * page_size())) {
                         *page = Some(block.node.0);
                     }
                 }

@@ -5,7 +5,6 @@
 //! outside. Here is decided in which order they are asked, what of their memory may go where, and how much at a time.
 
 use crate::{
-    HUGE,
     ask::{options::Options, pace::Order},
     machine::{
         ids::{NodeId, NodeSet},
@@ -15,6 +14,7 @@ use crate::{
     },
     memory::extent::Pages,
     plan::{CommonStay, Move, Plan, Skipped, planner::BASE_RATE},
+    pmd_size,
     result::account::Reason,
 };
 use std::{
@@ -227,7 +227,7 @@ impl Balance {
         }
         let left = CHUNK.saturating_sub(self.vacated_bytes());
         let more = waiting_bytes.min(left).min(room_bytes);
-        if more == 0 || more < waiting_bytes.min(HUGE) { Step::Stop } else { Step::Ask(more) }
+        if more == 0 || more < waiting_bytes.min(pmd_size()) { Step::Stop } else { Step::Ask(more) }
     }
 
     /// A number that grows with each byte that is asked for, leaves or comes.

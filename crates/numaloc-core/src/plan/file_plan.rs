@@ -147,7 +147,7 @@ fn blocks(nodes: &NodeSet, cache: &FileCache) -> Vec<(u64, NodeId)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::file_cache::PIECE;
+    use crate::memory::file_cache::piece_bytes;
     use proptest::{collection::vec, prelude::*};
     use std::collections::BTreeMap;
 
@@ -186,13 +186,14 @@ mod tests {
 
     #[test]
     fn a_piece_belongs_where_its_number_says() {
-        let found = cache(&[(0, 0, PIECE), (1, 0, PIECE), (5, 8, 4096), (6, 8, 8192)]);
+        let found =
+            cache(&[(0, 0, piece_bytes()), (1, 0, piece_bytes()), (5, 8, 4096), (6, 8, 8192)]);
         let plan = |goal: Result<CacheGoal, BadGoal>| FilePlan::new(&goal.expect("valid"), &found);
-        assert_eq!(plan(goal(Some("8"), "home")).bytes_to_move, 2 * PIECE);
+        assert_eq!(plan(goal(Some("8"), "home")).bytes_to_move, 2 * piece_bytes());
         assert_eq!(plan(goal(Some("0,8"), "home")).bytes_to_move, 0);
         let turns = plan(goal(None, "interleave"));
         assert_eq!([0, 1, 5, 6].map(|piece| turns.nodes_of(piece)), ["0", "8", "8", "0"].map(set));
-        assert_eq!(turns.bytes_to_move, PIECE + 8192);
+        assert_eq!(turns.bytes_to_move, piece_bytes() + 8192);
         let weighted = plan(goal(None, "weighted:0=3,8=1"));
         assert_eq!([2, 3, 4].map(|piece| weighted.nodes_of(piece)), ["0", "8", "0"].map(set));
         assert_eq!(FilePlan::new(&CacheGoal::InBlocks(set("0,8")), &cache(&[])).bytes_to_move, 0);
@@ -200,17 +201,22 @@ mod tests {
 
     #[test]
     fn blocks_are_parts_of_the_cached_bytes() {
-        let found = cache(&[(0, 0, PIECE), (1, 0, PIECE), (900, 0, PIECE), (901, 0, PIECE)]);
+        let found = cache(&[
+            (0, 0, piece_bytes()),
+            (1, 0, piece_bytes()),
+            (900, 0, piece_bytes()),
+            (901, 0, piece_bytes()),
+        ]);
         let plan = FilePlan::new(&CacheGoal::InBlocks(set("0,8")), &found);
         let pieces = [0, 1, 2, 900, 901, 5000].map(|piece| plan.nodes_of(piece));
         assert_eq!(pieces, ["0", "0", "0", "8", "8", "8"].map(set));
-        assert_eq!(plan.bytes_to_move, 2 * PIECE);
+        assert_eq!(plan.bytes_to_move, 2 * piece_bytes());
     }
 
     proptest! {
         #[test]
         fn blocks_are_equal_but_for_a_piece_and_stay(
-            bytes in vec(0..=PIECE / 4096, 1..200),
+            bytes in vec(0..=piece_bytes() / 4096, 1..200),
             count in 2u32..6,
         ) {
             let nodes: NodeSet = (0..count).map(NodeId).collect();
@@ -229,7 +235,7 @@ mod tests {
                 moved.add(parts[0].piece, &[(node, bytes)].into());
             }
             let share = found.bytes() / u64::from(count);
-            let bounds = share.saturating_sub(PIECE)..=share + PIECE;
+            let bounds = share.saturating_sub(piece_bytes())..=share + piece_bytes();
             prop_assert!(found.bytes() == 0 || on.values().all(|bytes| bounds.contains(bytes)), "{on:?}");
             prop_assert_eq!(FilePlan::new(&goal, &moved).bytes_to_move, 0);
         }

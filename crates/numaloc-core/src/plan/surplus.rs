@@ -109,8 +109,9 @@ fn take(
 mod tests {
     use super::*;
     use crate::{
-        HUGE, NodeResidency, PAGE, Residency,
+        NodeResidency, Residency,
         memory::grains::{Raster, grain_bytes},
+        page_size, pmd_size,
     };
     use proptest::{collection::vec, prelude::*};
 
@@ -118,7 +119,7 @@ mod tests {
 
     /// An extent whose pages are on these nodes, one after the other; with huge pages, each number stands for one.
     fn extent(start: u64, pages: &[u32], is_huge: bool) -> Extent {
-        let page = if is_huge { HUGE } else { PAGE };
+        let page = if is_huge { pmd_size() } else { page_size() };
         let bytes = pages.len() as u64 * page;
         let mut residency = Residency::default();
         for (index, &node) in pages.iter().enumerate() {
@@ -185,7 +186,7 @@ mod tests {
             super::cuts(&[&one], &shares("0=1,1=1"), &nodes("0-1"))
         };
         assert_eq!(cuts(163), []);
-        assert_eq!(cuts(176).iter().map(|cut| cut.bytes).sum::<u64>(), 176 * PAGE);
+        assert_eq!(cuts(176).iter().map(|cut| cut.bytes).sum::<u64>(), 176 * page_size());
     }
 
     proptest! {
@@ -205,14 +206,14 @@ mod tests {
                 pages.extend(pages.clone());
             }
             let (shares, all) = (shares(weights), nodes("0-3"));
-            let mut extents = [(page * PAGE, pages)];
+            let mut extents = [(page * page_size(), pages)];
             let find = |extents: &[(u64, Vec<u32>)]| {
                 let built = extent(extents[0].0, &extents[0].1, false);
                 cuts(&[&built], &shares, &all)
             };
-            let bytes = extents[0].1.len() as u64 * PAGE;
+            let bytes = extents[0].1.len() as u64 * page_size();
             let have = |extents: &[(u64, Vec<u32>)], node: u32| {
-                extents[0].1.iter().filter(|&&on| on == node).count() as u64 * PAGE
+                extents[0].1.iter().filter(|&&on| on == node).count() as u64 * page_size()
             };
             let beyond = |extents: &[(u64, Vec<u32>)]| (0..4)
                 .map(|node| have(extents, node).saturating_sub(shares.of(NodeId(node), bytes)))
@@ -220,7 +221,7 @@ mod tests {
             let surplus = beyond(&extents);
             let found = find(&extents);
             prop_assert!(found.iter().map(|cut| cut.bytes).sum::<u64>() <= surplus);
-            carry_out(&found, &mut extents, PAGE);
+            carry_out(&found, &mut extents, page_size());
             for node in 0..4 {
                 let off = have(&extents, node).abs_diff(shares.of(NodeId(node), bytes));
                 prop_assert!(off <= bytes / 100, "node {} by {}", node, off);
@@ -231,15 +232,15 @@ mod tests {
         /// Huge pages stay whole, and each node's part is exact to one of them.
         #[test]
         fn huge_pages_are_balanced_whole(pages in vec(0..3u32, 32..200), skew in 0..512u64) {
-            let mut extents = [(skew * HUGE, pages)];
+            let mut extents = [(skew * pmd_size(), pages)];
             let shares = shares("0=1,1=1,2=1");
             let built = extent(extents[0].0, &extents[0].1, true);
             let found = cuts(&[&built], &shares, &nodes("0-2"));
-            carry_out(&found, &mut extents, HUGE);
-            let bytes = extents[0].1.len() as u64 * HUGE;
+            carry_out(&found, &mut extents, pmd_size());
+            let bytes = extents[0].1.len() as u64 * pmd_size();
             for node in 0..3 {
-                let have = extents[0].1.iter().filter(|&&on| on == node).count() as u64 * HUGE;
-                let most = (bytes / 100).max(2 * HUGE);
+                let have = extents[0].1.iter().filter(|&&on| on == node).count() as u64 * pmd_size();
+                let most = (bytes / 100).max(2 * pmd_size());
                 prop_assert!(have.abs_diff(shares.of(NodeId(node), bytes)) <= most);
             }
         }

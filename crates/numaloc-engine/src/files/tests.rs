@@ -2,7 +2,7 @@
 
 use super::*;
 use numaloc_api::value::MemberState;
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use std::fs;
 
 const NOBODY: Authority =
@@ -10,7 +10,7 @@ const NOBODY: Authority =
 
 fn written(directory: &Path, name: &str) -> PathBuf {
     let path = directory.join(name);
-    fs::write(&path, vec![7; 4 * PAGE as usize]).expect("a file");
+    fs::write(&path, vec![7; 4 * page_size() as usize]).expect("a file");
     path
 }
 
@@ -46,9 +46,9 @@ fn a_client_sees_the_cache_of_files_that_it_may_have_moved() {
     let seen = |authority: &Authority, goal| seen(&local, &names, goal, authority, &|| false);
     let (files, missing) = seen(&Authority::All, Some(&goal)).expect("one is there");
     let [file] = &files.files[..] else { panic!("{files:?}") };
-    assert_eq!((&*file.path, file.bytes, files.count), (&*path, 4 * PAGE, 1));
-    assert_eq!(file.nodes.values().sum::<u64>(), 4 * PAGE);
-    assert_eq!(file.move_bytes, Some(4 * PAGE));
+    assert_eq!((&*file.path, file.bytes, files.count), (&*path, 4 * page_size(), 1));
+    assert_eq!(file.nodes.values().sum::<u64>(), 4 * page_size());
+    assert_eq!(file.move_bytes, Some(4 * page_size()));
     assert_eq!(missing[0].member, Target::file("/none"));
     let (files, _) = seen(&Authority::All, None).expect("one is there");
     assert_eq!(files.files[0].move_bytes, None, "no plan was asked for");
@@ -85,10 +85,10 @@ fn each_path_is_a_member_with_its_cache() {
     let found =
         planned_target(&paths, &CacheGoal::On("63".parse().expect("a node")), Error::to_string);
     let [member, missing] = &found.members[..] else { panic!("{found:?}") };
-    assert_eq!(member.remote.values().sum::<u64>(), 4 * PAGE);
+    assert_eq!(member.remote.values().sum::<u64>(), 4 * page_size());
     assert_eq!((member.home.to_string(), found.nodes.to_string()), ("63".into(), "63".into()));
     let before = member.before.expect("it was looked at").movable;
-    assert_eq!((before.local_bytes, before.remote_bytes), (0, 4 * PAGE));
+    assert_eq!((before.local_bytes, before.remote_bytes), (0, 4 * page_size()));
     assert_eq!((missing.state, missing.reason.is_empty()), (MemberState::Missing, false));
     assert_eq!(found.files, [path.display().to_string()].into());
     // Nothing is there at all.

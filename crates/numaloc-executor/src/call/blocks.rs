@@ -26,7 +26,7 @@ pub fn make_huge_pages(
     }
     let compaction = &work.rooms.compaction;
     let free = || {
-        let memory = work.memory.read_for(node, Supply::BASE).unwrap_or_default();
+        let memory = work.memory.read_for(node, Supply::base()).unwrap_or_default();
         memory.free_bytes.saturating_sub(memory.high_watermark_bytes)
     };
     // Other pages may have moved. At worst too few blocks are asked for.

@@ -4,19 +4,19 @@
 //! and the bits tell which of the pages that it finds were found before. So no page is found twice. Pages whose bits are still
 //! set after the visit have vanished.
 
-use numaloc_core::{HUGE, Move, PAGE, number};
+use numaloc_core::{Move, number, page_size};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
 
-/// Bits are kept in chunks of this many bytes of an extent. A chunk begins at a multiple of it, in addresses of the first
+/// Bits are kept in chunks of this many pages of an extent. A chunk begins at a multiple of it, in addresses of the first
 /// mapping.
-const CHUNK: u64 = HUGE;
-/// Most chunks of a window: 1 GiB. No page has parts in two windows.
-const WINDOW: u64 = (1 << 30) / CHUNK;
-/// Most chunks that the workers with which a run begins keep together: they cover 256 GiB. A chunk takes 80 bytes in B-tree
-/// nodes that are at least about half full, so 24 MiB in all.
+const EACH: u64 = 512;
+/// Bytes of a window, in whole chunks. No page has parts in two windows.
+const WINDOW_BYTES: u64 = 1 << 30;
+/// Most chunks that the workers with which a run begins keep together: they cover 256 GiB of pages of 4 KiB. A
+/// chunk takes 80 bytes in B-tree nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 
 /// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their accounts.
@@ -28,7 +28,17 @@ struct ChunkKey {
 }
 
 /// A bit for each page of a chunk.
-type Bits = [u64; (CHUNK / PAGE / 64) as usize];
+type Bits = [u64; (EACH / 64) as usize];
+
+/// Bytes of a chunk.
+fn chunk_bytes() -> u64 {
+    EACH * page_size()
+}
+
+/// Most chunks of a window.
+fn window_chunks() -> u64 {
+    WINDOW_BYTES / chunk_bytes()
+}
 
 /// The pages of a plan's extents that are to be tried again.
 #[derive(Debug)]
@@ -73,13 +83,13 @@ impl<'p> Deferred<'p> {
                 *bits |= mask;
             }
         }
-        Some(added_pages * PAGE)
+        Some(added_pages * page_size())
     }
 
     /// Takes out the first window.
     pub fn next(&mut self) -> Option<Marks> {
         let (&first, _) = self.chunks.first_key_value()?;
-        let limit = (first.chunk / WINDOW + 1) * WINDOW;
+        let limit = (first.chunk / window_chunks() + 1) * window_chunks();
         let mut chunks = BTreeMap::new();
         let mut end = first.chunk;
         while let Some(entry) = self.chunks.first_entry()
@@ -93,14 +103,14 @@ impl<'p> Deferred<'p> {
         }
         let move_index = first.move_index as usize;
         let skew = self.skew(move_index);
-        let at = |chunk: u64| (chunk * CHUNK).saturating_sub(skew);
+        let at = |chunk: u64| (chunk * chunk_bytes()).saturating_sub(skew);
         let range = at(first.chunk)..at(end).min(self.moves[move_index].bytes);
         Some(Marks { move_index, range, skew, chunks })
     }
 
     /// Bytes from the start of an extent's first chunk to the start of the extent.
     fn skew(&self, move_index: usize) -> u64 {
-        self.moves[move_index].mappings[0].start % CHUNK
+        self.moves[move_index].mappings[0].start % chunk_bytes()
     }
 }
 
@@ -134,10 +144,10 @@ impl Marks {
                 while both != 0 {
                     let page = word * 64 + u64::from(both.trailing_zeros());
                     both &= both - 1;
-                    let start = chunk * CHUNK + page * PAGE - self.skew;
+                    let start = chunk * chunk_bytes() + page * page_size() - self.skew;
                     match taken.last_mut() {
-                        Some(last) if last.end == start => last.end += PAGE,
-                        _ => taken.push(start..start + PAGE),
+                        Some(last) if last.end == start => last.end += page_size(),
+                        _ => taken.push(start..start + page_size()),
                     }
                 }
             }
@@ -149,7 +159,8 @@ impl Marks {
     pub fn rest(self) -> impl Iterator<Item = (usize, u64)> {
         let pages = |bits: Bits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let rest = self.chunks.into_iter();
-        let rest = rest.map(move |(place, bits)| (place.account as usize, pages(bits) * PAGE));
+        let rest =
+            rest.map(move |(place, bits)| (place.account as usize, pages(bits) * page_size()));
         rest.filter(|&(_, bytes)| bytes > 0)
     }
 }
@@ -160,8 +171,7 @@ fn place(move_index: usize, chunk: u64, account: usize) -> ChunkKey {
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.
 fn masks(skew: u64, bytes: Range<u64>) -> impl Iterator<Item = (u64, Bits)> {
-    let pages = (skew + bytes.start) / PAGE..(skew + bytes.end).div_ceil(PAGE);
-    const EACH: u64 = CHUNK / PAGE;
+    let pages = (skew + bytes.start) / page_size()..(skew + bytes.end).div_ceil(page_size());
     (pages.start / EACH..pages.end.div_ceil(EACH)).map(move |chunk| {
         let mut bits = Bits::default();
         let first = pages.start.max(chunk * EACH) - chunk * EACH;
@@ -202,14 +212,17 @@ mod tests {
 
     /// The extents of the property tests: one begins in the middle of a chunk, the other is longer than a window.
     fn extents() -> [Move; 2] {
-        [planned_move(HUGE - 3 * PAGE, 9 * HUGE), planned_move(0, (WINDOW + 3) * CHUNK)]
+        [
+            planned_move(chunk_bytes() - 3 * page_size(), 9 * chunk_bytes()),
+            planned_move(0, (window_chunks() + 3) * chunk_bytes()),
+        ]
     }
 
     /// A folio somewhere in them: extent, process, first page, number of pages.
     fn folio() -> impl Strategy<Value = (usize, usize, u64, u64)> {
         let pages = select(vec![1, 1, 1, 16, 512, 1024]);
         (0..2usize, 0..3usize, 0..1000u64, pages).prop_map(|(move_index, process, at, pages)| {
-            let extent = extents()[move_index].bytes / PAGE;
+            let extent = extents()[move_index].bytes / page_size();
             // The factor 263 puts some of them at the end of the first window.
             let first = if move_index == 1 { at * 263 } else { at * 4 };
             (move_index, process, first.min(extent - pages), pages)
@@ -226,25 +239,25 @@ mod tests {
             let (moves, mut model) = (extents(), BTreeSet::new());
             let mut deferred = Deferred::new(&moves, MOST);
             for (move_index, process, first, pages) in folios {
-                prop_assert!(deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE).is_some());
+                prop_assert!(deferred.add(move_index, process, first * page_size()..(first + pages) * page_size()).is_some());
                 model.extend((first..first + pages).map(|page| (move_index, process, page)));
             }
             for mut marks in windows(deferred) {
                 let move_index = marks.move_index;
                 for &(_, process, first, pages) in visits.iter().filter(|visit| visit.0 == move_index) {
-                    let visited = first * PAGE..(first + pages) * PAGE;
+                    let visited = first * page_size()..(first + pages) * page_size();
                     for taken in marks.take(process, visited.clone()) {
                         prop_assert!(visited.start <= taken.start && taken.end <= visited.end);
-                        let taken = taken.start / PAGE..taken.end / PAGE;
+                        let taken = taken.start / page_size()..taken.end / page_size();
                         prop_assert!(taken.into_iter().all(|page| model.remove(&(move_index, process, page))));
                     }
                 }
                 let within = |&&(of, _, page): &&(usize, usize, u64)| {
-                    of == move_index && marks.range.contains(&(page * PAGE))
+                    of == move_index && marks.range.contains(&(page * page_size()))
                 };
                 let left: Vec<_> = model.iter().filter(within).copied().collect();
                 left.iter().for_each(|page| { model.remove(page); });
-                let sum = |of: usize| left.iter().filter(|page| page.1 == of).count() as u64 * PAGE;
+                let sum = |of: usize| left.iter().filter(|page| page.1 == of).count() as u64 * page_size();
                 let mut rest = [0; 3];
                 marks.rest().for_each(|(process, bytes)| rest[process] += bytes);
                 prop_assert_eq!(rest, [sum(0), sum(1), sum(2)]);
@@ -258,14 +271,14 @@ mod tests {
             let moves = extents();
             let mut deferred = Deferred::new(&moves, MOST);
             for (move_index, process, first, pages) in folios {
-                deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE);
+                deferred.add(move_index, process, first * page_size()..(first + pages) * page_size());
             }
             let mut end = (0, 0);
             for marks in windows(deferred) {
                 let (extent, Range { start, end: stop }) = (&moves[marks.move_index], marks.range);
                 prop_assert!((marks.move_index, start) >= end && start < stop && stop <= extent.bytes);
-                prop_assert!(stop - start <= WINDOW * CHUNK);
-                let is_cut = |at: u64| !(extent.mappings[0].start + at).is_multiple_of(HUGE);
+                prop_assert!(stop - start <= window_chunks() * chunk_bytes());
+                let is_cut = |at: u64| !(extent.mappings[0].start + at).is_multiple_of(chunk_bytes());
                 prop_assert!(!is_cut(start) || start == 0, "{start:#x}");
                 prop_assert!(!is_cut(stop) || stop == extent.bytes, "{stop:#x}");
                 end = (marks.move_index, stop);
@@ -275,17 +288,17 @@ mod tests {
 
     #[test]
     fn a_page_that_is_found_by_another_process_has_not_been_found_before() {
-        let moves = [planned_move(0, HUGE)];
+        let moves = [planned_move(0, chunk_bytes())];
         let mut deferred = Deferred::new(&moves, MOST);
-        deferred.add(0, 1, 0..2 * PAGE);
+        deferred.add(0, 1, 0..2 * page_size());
         let mut marks = deferred.next().expect("one window");
         let mut take = |process, bytes| {
             let taken = marks.take(process, bytes).into_iter();
             taken.map(|range| (range.start, range.end)).collect::<Vec<_>>()
         };
-        assert_eq!(take(0, 0..HUGE), []);
-        assert_eq!(take(1, PAGE..HUGE), [(PAGE, 2 * PAGE)]);
-        assert_eq!(take(1, 0..HUGE), [(0, PAGE)]);
+        assert_eq!(take(0, 0..chunk_bytes()), []);
+        assert_eq!(take(1, page_size()..chunk_bytes()), [(page_size(), 2 * page_size())]);
+        assert_eq!(take(1, 0..chunk_bytes()), [(0, page_size())]);
         assert_eq!(marks.rest().next(), None);
     }
 
@@ -294,7 +307,7 @@ mod tests {
     #[test]
     fn much_that_is_pinned_takes_little() {
         const GIB: u64 = 1 << 30;
-        const FOLIO: u64 = 16 * PAGE;
+        let folio_bytes = 16 * page_size();
         // A node of std's BTreeMap has 5 to 11 entries, a parent and its number of entries; an inner node has 12 children too.
         let node = 11 * size_of::<(ChunkKey, Bits)>() + 16;
         let bound =
@@ -303,12 +316,12 @@ mod tests {
         for stride in [1, 2] {
             let moves = [planned_move(0, 100 * GIB * stride)];
             let mut deferred = Deferred::new(&moves, MOST);
-            let folios = 100 * GIB / FOLIO;
+            let folios = 100 * GIB / folio_bytes;
             for folio in
                 (0..folios).map(|index| if index % 2 == 0 { index } else { folios - index })
             {
-                let at = folio * stride * FOLIO;
-                assert!(deferred.add(0, 0, at..at + FOLIO).is_some(), "no room for {folio}");
+                let at = folio * stride * folio_bytes;
+                assert!(deferred.add(0, 0, at..at + folio_bytes).is_some(), "no room for {folio}");
             }
             assert!(bound(deferred.chunks.len()) < 32 << 20, "{}", deferred.chunks.len());
             let found: u64 =
@@ -319,18 +332,21 @@ mod tests {
 
     #[test]
     fn memory_without_room_is_not_kept_in_part() {
-        let moves = [planned_move(0, 8 * HUGE)];
+        let moves = [planned_move(0, 8 * chunk_bytes())];
         let mut deferred = Deferred::new(&moves, 2);
-        assert_eq!(deferred.add(0, 0, 0..PAGE), Some(PAGE));
-        assert_eq!(deferred.add(0, 0, 0..3 * HUGE), None);
-        assert_eq!(deferred.add(0, 0, HUGE..HUGE + PAGE), Some(PAGE));
+        assert_eq!(deferred.add(0, 0, 0..page_size()), Some(page_size()));
+        assert_eq!(deferred.add(0, 0, 0..3 * chunk_bytes()), None);
         assert_eq!(
-            deferred.add(0, 0, 0..2 * HUGE),
-            Some(2 * HUGE - 2 * PAGE),
+            deferred.add(0, 0, chunk_bytes()..chunk_bytes() + page_size()),
+            Some(page_size())
+        );
+        assert_eq!(
+            deferred.add(0, 0, 0..2 * chunk_bytes()),
+            Some(2 * chunk_bytes() - 2 * page_size()),
             "the others are kept already"
         );
-        assert_eq!(deferred.add(0, 1, 0..PAGE), None);
+        assert_eq!(deferred.add(0, 1, 0..page_size()), None);
         let rest: Vec<_> = windows(deferred).into_iter().flat_map(Marks::rest).collect();
-        assert_eq!(rest, [(0, HUGE), (0, HUGE)]);
+        assert_eq!(rest, [(0, chunk_bytes()), (0, chunk_bytes())]);
     }
 }

@@ -57,12 +57,12 @@ mod tests {
     use super::*;
     use crate::call::page_status::CallStatuses;
     use nix::libc::{EBUSY, EFAULT, ENODEV, ENOENT};
-    use numaloc_core::{NodeId, PAGE};
+    use numaloc_core::{NodeId, page_size};
     use numaloc_sys::UNWRITTEN;
     use proptest::{collection::vec, prelude::*, sample::select};
 
     fn folio(hinted: bool) -> Folio {
-        Folio { hinted, ..Folio::sample(0x1000, PAGE) }
+        Folio { hinted, ..Folio::sample(0x1000, page_size()) }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     },
     work::Work,
 };
-use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, PAGE, Pages};
+use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, Pages, page_size};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership, PageRun,
     Precision, RuledOut, Scanned, Scanner, Survey,
@@ -247,7 +247,7 @@ impl<'a> Finder<'a> {
         let scanned =
             Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
         let mut pfn = None;
-        let looked = self.scanner.scan(&scanned, 0..PAGE, &mut |run: PageRun| {
+        let looked = self.scanner.scan(&scanned, 0..page_size(), &mut |run: PageRun| {
             pfn = run.entries.get(0).map(|entry| entry.pfn()).filter(|&pfn| pfn != 0);
         });
         self.flags.refresh();

@@ -7,10 +7,10 @@
 //! `lru_cache_disable`).
 
 use crate::pages::{folio::Folio, row::Row};
-use numaloc_core::{PAGE, number};
+use numaloc_core::{SMALLEST_PAGE, number, page_size};
 
 /// An address in the kernel's half, where no process has a mapping. The kernel cannot queue it, so it ends a page list.
-const STOP: u64 = !(PAGE - 1);
+const STOP: u64 = !(SMALLEST_PAGE - 1);
 
 /// The length of page lists. A page list with a page that cannot be moved ends the call. Where there are many such
 /// pages, short page lists would need a call each, so page lists become longer there.
@@ -75,7 +75,7 @@ impl Pagelists {
 
 /// Addresses of base pages, with a stop after each `list_bytes`. `None`: one page list.
 pub fn cut(addresses: &[u64], list_bytes: Option<u64>) -> Vec<u64> {
-    let pages = list_bytes.map_or(usize::MAX, |bytes| number::index((bytes / PAGE).max(1)));
+    let pages = list_bytes.map_or(usize::MAX, |bytes| number::index((bytes / page_size()).max(1)));
     addresses.chunks(pages).collect::<Vec<_>>().join(&STOP)
 }
 
@@ -87,27 +87,32 @@ mod tests {
         pages::row::push,
     };
     use nix::libc::EFAULT;
-    use numaloc_core::{HUGE, NodeId};
+    use numaloc_core::{NodeId, pmd_size};
     use numaloc_sys::UNWRITTEN;
     use proptest::{collection::vec, prelude::*, sample::select};
 
     #[test]
     fn base_pages_are_cut_by_their_number() {
-        assert_eq!(cut(&[1, 2, 3], Some(2 * PAGE)), [1, 2, STOP, 3]);
+        assert_eq!(cut(&[1, 2, 3], Some(2 * page_size())), [1, 2, STOP, 3]);
         assert_eq!(cut(&[1, 2, 3], None), [1, 2, 3]);
         assert!(cut(&[], Some(1)).is_empty());
     }
 
     #[test]
     fn page_lists_end_where_they_would_be_too_long() {
-        let folios =
-            [(0x1000, PAGE), (0x2000, PAGE), (0x3000, PAGE), (HUGE, HUGE), (2 * HUGE, PAGE)];
+        let folios = [
+            (0x1000, page_size()),
+            (0x2000, page_size()),
+            (0x3000, page_size()),
+            (pmd_size(), pmd_size()),
+            (2 * pmd_size(), page_size()),
+        ];
         let folios = folios.map(|(address, bytes)| Row::from(Folio::sample(address, bytes)));
         let pass = |list_bytes| Pagelists::new(&folios, list_bytes).addresses;
-        assert_eq!(pass(None), [0x1000, 0x2000, 0x3000, HUGE, 2 * HUGE]);
+        assert_eq!(pass(None), [0x1000, 0x2000, 0x3000, pmd_size(), 2 * pmd_size()]);
         assert_eq!(
-            pass(Some(2 * PAGE)),
-            [0x1000, 0x2000, STOP, 0x3000, STOP, HUGE, STOP, 2 * HUGE],
+            pass(Some(2 * page_size())),
+            [0x1000, 0x2000, STOP, 0x3000, STOP, pmd_size(), STOP, 2 * pmd_size()],
             "a folio that is longer is a page list of its own"
         );
     }
@@ -115,8 +120,8 @@ mod tests {
     #[test]
     fn a_failed_page_list_is_the_tried_one() {
         let folios =
-            [0x1000, 0x2000, 0x3000].map(|address| Row::from(Folio::sample(address, PAGE)));
-        let pagelists = Pagelists::new(&folios, Some(PAGE));
+            [0x1000, 0x2000, 0x3000].map(|address| Row::from(Folio::sample(address, page_size())));
+        let pagelists = Pagelists::new(&folios, Some(page_size()));
         // The kernel writes the stop's own status before it moves the page list.
         let call_statuses = CallStatuses::new(vec![0, -EFAULT, UNWRITTEN, -EFAULT, UNWRITTEN]);
         assert_eq!(
@@ -127,15 +132,15 @@ mod tests {
 
     #[test]
     fn page_lists_grow_while_calls_end_early() {
-        let mut length = Length::new(Some(2 * PAGE));
-        let fresh = Folio::sample(0, PAGE);
+        let mut length = Length::new(Some(2 * page_size()));
+        let fresh = Folio::sample(0, page_size());
         let failed = Folio { attempts: 1, ..fresh };
-        assert_eq!((length.bytes(&fresh), length.bytes(&failed)), (Some(2 * PAGE), None));
+        assert_eq!((length.bytes(&fresh), length.bytes(&failed)), (Some(2 * page_size()), None));
         length.learn(true);
         length.learn(true);
-        assert_eq!(length.bytes(&fresh), Some(8 * PAGE));
+        assert_eq!(length.bytes(&fresh), Some(8 * page_size()));
         length.learn(false);
-        assert_eq!(length.bytes(&fresh), Some(2 * PAGE));
+        assert_eq!(length.bytes(&fresh), Some(2 * page_size()));
         let mut long = Length::new(Some(u64::MAX));
         long.learn(true);
         assert_eq!(long.bytes(&fresh), Some(u64::MAX));
@@ -147,7 +152,7 @@ mod tests {
     proptest! {
         #[test]
         fn all_folios_are_passed_in_order_and_no_stop_is_in_vain(
-            sizes in vec(select(vec![PAGE, 16 * PAGE, HUGE]), 0..200),
+            sizes in vec(select(vec![page_size(), 16 * page_size(), pmd_size()]), 0..200),
             list_pages in 1..600u64,
         ) {
             let mut address = 0;
@@ -156,7 +161,7 @@ mod tests {
                 Folio::sample(address, bytes)
             };
             let folios: Vec<Folio> = sizes.into_iter().map(next).collect();
-            let most = list_pages * PAGE;
+            let most = list_pages * page_size();
             let mut rows = Vec::new();
             folios.iter().for_each(|&folio| push(&mut rows, folio));
             let pagelists = Pagelists::new(&rows, Some(most));

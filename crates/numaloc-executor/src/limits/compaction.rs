@@ -134,7 +134,7 @@ impl Compaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::HUGE;
+    use numaloc_core::pmd_size;
 
     #[test]
     fn it_is_bounded_how_often_and_how_soon() {
@@ -144,7 +144,7 @@ mod tests {
         of_node.looked = Some(now);
         assert!(!of_node.is_due(now), "it has just been looked at");
         assert!(of_node.is_due(now + LOOK_EVERY));
-        of_node.begin(8 * HUGE, now);
+        of_node.begin(8 * pmd_size(), now);
         assert!(!of_node.is_due(now + LOOK_EVERY) && of_node.is_due(now + EVERY));
     }
 
@@ -155,16 +155,16 @@ mod tests {
         // Some run or other, each second.
         for now in (0..day).map(|second| begin + Duration::from_secs(second)) {
             if of_node.is_due(now) {
-                of_node.look(HUGE, now);
-                of_node.begin(8 * HUGE, now);
+                of_node.look(pmd_size(), now);
+                of_node.begin(8 * pmd_size(), now);
                 times += 1;
             }
         }
         assert!((24..=32).contains(&times), "{times} in a day");
         let now = begin + Duration::from_secs(day);
-        of_node.look(7 * HUGE, now);
+        of_node.look(7 * pmd_size(), now);
         assert_eq!(of_node.pause, SELDOM, "fewer than were wanted");
-        of_node.look(8 * HUGE, now);
+        of_node.look(8 * pmd_size(), now);
         assert_eq!(of_node.pause, EVERY, "it has helped");
         assert!(of_node.is_due(now + SELDOM));
     }
@@ -180,14 +180,14 @@ mod tests {
             .unwrap();
         let roots = Roots { proc: path("proc"), sys: path("sys"), ..Roots::default() };
         let begin = |wanted, free: u64| {
-            Compaction::default().begin(&roots, NodeId(0), wanted, || free * HUGE)
+            Compaction::default().begin(&roots, NodeId(0), wanted, || free * pmd_size())
         };
-        assert_eq!(begin(8 * HUGE, 20), Next::Go, "it may not");
+        assert_eq!(begin(8 * pmd_size(), 20), Next::Go, "it may not");
         std::fs::write(node.join("compact"), "").unwrap();
-        assert_eq!(begin(3 * HUGE, 20), Next::Go, "there are enough");
-        assert_eq!(begin(8 * HUGE, 5), Next::Go, "it would not help");
+        assert_eq!(begin(3 * pmd_size(), 20), Next::Go, "there are enough");
+        assert_eq!(begin(8 * pmd_size(), 5), Next::Go, "it would not help");
         let compaction = Compaction::default();
-        let again = || compaction.begin(&roots, NodeId(0), 8 * HUGE, || 20 * HUGE);
+        let again = || compaction.begin(&roots, NodeId(0), 8 * pmd_size(), || 20 * pmd_size());
         assert_eq!(again(), Next::Begun);
         while compaction.is_running(NodeId(0)) {
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 //! The page cache that all runs of one process have had dropped of a node, and whether it is read again.
 
-use numaloc_core::{CacheStop, NodeId, PAGE};
+use numaloc_core::{CacheStop, NodeId, page_size};
 use numaloc_host::Reclaimed;
 use parking_lot::Mutex;
 use std::{
@@ -56,7 +56,7 @@ impl Lately {
     pub fn stop(&self, now: Option<Reclaimed>) -> Option<CacheStop> {
         let (before, now) = self.before.zip(now)?;
         let refaults = now.refaulted_pages.saturating_sub(before.refaulted_pages);
-        let most = (self.bytes / PAGE * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
+        let most = (self.bytes / page_size() * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
         if now.swapped_out_pages > before.swapped_out_pages {
             Some(CacheStop::Swap)
         } else {

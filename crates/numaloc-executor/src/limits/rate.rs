@@ -1,6 +1,6 @@
 //! Limits on bytes per second. [`Rate`] is pure: the time is passed in, as the time since some fixed moment.
 
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl Rate {
     /// The largest batch to be passed at once, unless a single folio is larger.
     pub fn batch_bytes(&self) -> u64 {
         let bytes = self.bytes_per_second * SLICE.as_nanos() / NANOS;
-        u64::try_from(bytes).unwrap_or(u64::MAX).max(PAGE)
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(page_size())
     }
 
     /// Uses up the time that `bytes` need. Returns from when on they may move.
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn extremes_do_no_harm() {
         let mut slow = Rate::new(0);
-        assert_eq!(slow.batch_bytes(), PAGE);
+        assert_eq!(slow.batch_bytes(), page_size());
         assert_eq!(slow.take(Duration::ZERO, 2), 2 * SECOND);
         assert!(slow.take(Duration::MAX, u64::MAX) > SECOND);
         let mut fast = Rate::new(u64::MAX);

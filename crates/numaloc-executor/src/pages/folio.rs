@@ -1,6 +1,6 @@
 //! Divides page runs into folios, so that each thing that the kernel moves as a whole is passed once.
 
-use numaloc_core::{HUGE, Mapping, Move, NodeId, PAGE, Pages, number};
+use numaloc_core::{Mapping, Move, NodeId, Pages, number, page_size, pmd_size};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
@@ -69,8 +69,8 @@ impl Folio {
     pub fn class(&self) -> Class {
         match self.hugetlb_bytes {
             Some(bytes) => Class::Hugetlb(bytes),
-            None if self.bytes >= HUGE => Class::Huge,
-            None if self.bytes > PAGE => Class::Middle,
+            None if self.bytes >= pmd_size() => Class::Huge,
+            None if self.bytes > page_size() => Class::Middle,
             None => Class::Base,
         }
     }
@@ -152,30 +152,34 @@ fn base_folios(
     let frame = |index: usize| entries.get(index).map(|entry| entry.pfn());
     let mut index = 0;
     while let Some(pfn) = frame(index) {
-        let at = address + index as u64 * PAGE;
+        let at = address + index as u64 * page_size();
         let pages = if shape.small_folios {
             let follows = frame(index + 1) == Some(pfn + 1);
             if follows { compound_pages(shape.flags, index, pfn, frame) } else { 1 }
-        } else if at.is_multiple_of(HUGE) {
+        } else if at.is_multiple_of(pmd_size()) {
             // A huge page can show as base entries: it is mapped by such, or its PMD was not worth a PAGEMAP_SCAN.
-            let last = number::index(HUGE / PAGE - 1);
-            let in_a_row =
-                pfn.is_multiple_of(HUGE / PAGE) && frame(index + last) == Some(pfn + last as u64);
+            let last = number::index(pmd_size() / page_size() - 1);
+            let in_a_row = pfn.is_multiple_of(pmd_size() / page_size())
+                && frame(index + last) == Some(pfn + last as u64);
             // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge page.
             if in_a_row && is_any(shape.flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
         } else {
             1
         };
         if pages != pages_each && count > 0 {
-            emit(at - (pages_each * count) as u64 * PAGE, pages_each as u64 * PAGE, count as u64);
+            emit(
+                at - (pages_each * count) as u64 * page_size(),
+                pages_each as u64 * page_size(),
+                count as u64,
+            );
             count = 0;
         }
         (pages_each, count) = (pages, count + 1);
         index += pages;
     }
     if count > 0 {
-        let at = address + (index - pages_each * count) as u64 * PAGE;
-        emit(at, pages_each as u64 * PAGE, count as u64);
+        let at = address + (index - pages_each * count) as u64 * page_size();
+        emit(at, pages_each as u64 * page_size(), count as u64);
     }
 }
 

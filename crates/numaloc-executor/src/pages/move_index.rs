@@ -91,7 +91,7 @@ fn of(ranges: &Ranges, process: usize, address: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Chunks, Claim, ClaimSet, Claims, HUGE, Kind, NodeSet};
+    use numaloc_core::{Chunks, Claim, ClaimSet, Claims, Kind, NodeSet, pmd_size};
 
     const START: u64 = 0xc0_0000_0000;
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn common_pages_that_stay_are_not_found_by_the_move_beside_them() {
         let moves = [planned_move(Pages::Own, &[0], 0)];
-        let stays = CommonStay { mappings: moves[0].mappings.clone(), bytes: HUGE / 4 };
+        let stays = CommonStay { mappings: moves[0].mappings.clone(), bytes: pmd_size() / 4 };
         let move_index = MoveIndex::new(&moves, &[stays]);
         let takes = |ownership, offset| {
             let run = PageRun { ownership, offset, ..PageRun::default() };
@@ -170,6 +170,6 @@ mod tests {
         };
         assert!(!takes(Ownership::Several, 0), "the plan has it already");
         assert!(takes(Ownership::Exclusive, 0));
-        assert!(takes(Ownership::Several, HUGE / 4), "a child was born since");
+        assert!(takes(Ownership::Several, pmd_size() / 4), "a child was born since");
     }
 }

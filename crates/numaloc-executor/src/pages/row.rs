@@ -89,23 +89,28 @@ pub fn take(rows: &mut VecDeque<Row>, mut bytes: u64) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{HUGE, PAGE};
+    use numaloc_core::{page_size, pmd_size};
     use proptest::{collection::vec, prelude::*, sample::select};
 
     /// Folios one after the other, some with a gap before them.
     fn folios() -> impl Strategy<Value = Vec<Folio>> {
-        vec((select(vec![PAGE, PAGE, PAGE, 16 * PAGE, HUGE]), any::<bool>()), 0..60).prop_map(
-            |sizes| {
-                let mut address = 0;
-                let place = |(bytes, gap)| {
-                    address += if gap { 3 * PAGE } else { 0 };
-                    let folio = Folio::sample(address, bytes);
-                    address += bytes;
-                    folio
-                };
-                sizes.into_iter().map(place).collect()
-            },
+        vec(
+            (
+                select(vec![page_size(), page_size(), page_size(), 16 * page_size(), pmd_size()]),
+                any::<bool>(),
+            ),
+            0..60,
         )
+        .prop_map(|sizes| {
+            let mut address = 0;
+            let place = |(bytes, gap)| {
+                address += if gap { 3 * page_size() } else { 0 };
+                let folio = Folio::sample(address, bytes);
+                address += bytes;
+                folio
+            };
+            sizes.into_iter().map(place).collect()
+        })
     }
 
     proptest! {
@@ -123,12 +128,12 @@ mod tests {
 
         #[test]
         fn shares_are_as_few_as_possible_and_alike(pages in 1..5000u64, most in 1..600u64) {
-            let mut rows = VecDeque::from([Row { first: Folio::sample(0, PAGE), count: pages }]);
+            let mut rows = VecDeque::from([Row { first: Folio::sample(0, page_size()), count: pages }]);
             let mut calls = Vec::new();
             while !rows.is_empty() {
-                let bytes = fitting(&rows, share(&rows, most * PAGE));
+                let bytes = fitting(&rows, share(&rows, most * page_size()));
                 take(&mut rows, bytes);
-                calls.push(bytes / PAGE);
+                calls.push(bytes / page_size());
             }
             prop_assert!(calls.iter().all(|&call| call <= most), "{calls:?}");
             prop_assert_eq!(calls.len() as u64, pages.div_ceil(most), "{:?}", calls);
@@ -141,14 +146,14 @@ mod tests {
             let mut rows = Vec::new();
             folios.iter().for_each(|&folio| push(&mut rows, folio));
             let mut rows = VecDeque::from(rows);
-            let bytes = fitting(&rows, pages * PAGE);
-            prop_assert!(bytes <= pages * PAGE);
+            let bytes = fitting(&rows, pages * page_size());
+            prop_assert!(bytes <= pages * page_size());
             let taken: Vec<Folio> = take(&mut rows, bytes).into_iter().flat_map(Row::folios).collect();
             prop_assert_eq!(taken.iter().map(|folio| folio.bytes).sum::<u64>(), bytes);
             prop_assert!(taken.windows(2).all(|pair| pair[0].class() == pair[1].class()));
             let next = folios.get(taken.len());
             let would_fit = |next: &Folio| {
-                bytes + next.bytes <= pages * PAGE
+                bytes + next.bytes <= pages * page_size()
                     && taken.first().is_none_or(|first| first.class() == next.class())
             };
             prop_assert!(!next.is_some_and(would_fit), "{:?} would fit, too", next);

@@ -1,7 +1,7 @@
 //! Verification: where folios are after a call. Pure: the function that reads the places is passed in.
 
 use crate::pages::row::Row;
-use numaloc_core::{NodeId, PAGE, number};
+use numaloc_core::{NodeId, number, page_size};
 use numaloc_host::PageLocation;
 use std::{iter, ops::Range};
 
@@ -22,7 +22,8 @@ impl Verified {
     /// pages are no longer mapped, because it is not known which.
     pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let known = self.absent_bytes == 0 && self.arrived_bytes > 0;
-        let starts = iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + PAGE));
+        let starts =
+            iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + page_size()));
         let ends = self.elsewhere.iter().copied().chain(iter::once(all.end));
         let between = starts.zip(ends).map(|(start, end)| start..end);
         between.filter(move |range| known && !range.is_empty())
@@ -49,21 +50,21 @@ pub fn verify<E>(
     let mut begin = 0;
     while let Some(first) = pieces.get(begin) {
         let start = first.first.address;
-        let mut end = start + pages(first) * PAGE;
+        let mut end = start + pages(first) * page_size();
         let mut next = begin + 1;
         while let Some(piece) = pieces.get(next) {
             let address = piece.first.address;
-            let next_end = address + pages(piece) * PAGE;
-            let is_near = address >= end && address <= end + GAP * PAGE;
-            if !is_near || next_end > start + SPAN * PAGE {
+            let next_end = address + pages(piece) * page_size();
+            let is_near = address >= end && address <= end + GAP * page_size();
+            if !is_near || next_end > start + SPAN * page_size() {
                 break;
             }
             (end, next) = (next_end, next + 1);
         }
         places.clear();
-        let located = locate(start, number::index((end - start) / PAGE), &mut places);
+        let located = locate(start, number::index((end - start) / page_size()), &mut places);
         for &row in &pieces[begin..next] {
-            let at = number::index((row.first.address - start) / PAGE);
+            let at = number::index((row.first.address - start) / page_size());
             let verified = match &located {
                 Ok(()) => verify_row(row, &places[at..at + number::index(pages(&row))], to),
                 Err(_) => Verified { unread_bytes: row.bytes(), ..Verified::default() },
@@ -78,14 +79,14 @@ pub fn verify<E>(
 
 /// Number of places that are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
 fn pages(row: &Row) -> u64 {
-    if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / PAGE }
+    if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / page_size() }
 }
 
 /// Divides rows into pieces: base pages into rows of at most [`SPAN`] pages, other folios one by one.
 fn pieces(rows: &[Row]) -> Vec<Row> {
     let mut pieces = Vec::with_capacity(rows.len());
     for &row in rows {
-        if row.first.bytes > PAGE {
+        if row.first.bytes > page_size() {
             pieces.extend(row.folios().map(Row::from));
         } else {
             let mut rest = row;
@@ -120,44 +121,45 @@ fn verify_row(row: Row, places: &[PageLocation], to: NodeId) -> Verified {
 mod tests {
     use super::*;
     use crate::pages::folio::Folio;
-    use numaloc_core::HUGE;
+    use numaloc_core::pmd_size;
 
     const HOME: PageLocation = PageLocation::On(NodeId(0));
     const AWAY: PageLocation = PageLocation::On(NodeId(1));
 
     #[test]
     fn each_page_of_a_row_is_where_it_is() {
-        let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
+        let row = Row { first: Folio::sample(0x10000, page_size()), count: 6 };
         let seen = verify_row(
             row,
             &[HOME, HOME, AWAY, PageLocation::Absent, HOME, PageLocation::Unknown],
             NodeId(0),
         );
-        assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * PAGE, PAGE));
+        assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * page_size(), page_size()));
         assert_eq!(seen.elsewhere, [0x12000, 0x15000]);
         let seen = verify_row(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));
         let (start, end) = (0x10000, 0x16000);
-        let arrived = [start..start + PAGE, 0x12000..0x14000, 0x15000..end];
+        let arrived = [start..start + page_size(), 0x12000..0x14000, 0x15000..end];
         assert_eq!(seen.arrived(start..end).collect::<Vec<_>>(), arrived);
     }
 
     #[test]
     fn a_huge_page_is_one_until_a_part_of_it_went() {
-        let row = Row::from(Folio::sample(HUGE, HUGE));
-        assert_eq!(verify_row(row, &[HOME; 512], NodeId(0)).arrived_bytes, HUGE);
-        assert_eq!(verify_row(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
+        let row = Row::from(Folio::sample(pmd_size(), pmd_size()));
+        assert_eq!(verify_row(row, &[HOME; 512], NodeId(0)).arrived_bytes, pmd_size());
+        assert_eq!(verify_row(row, &[AWAY; 512], NodeId(0)).elsewhere, [pmd_size()]);
         let mut places = [AWAY; 512];
         places[1] = HOME;
         let seen = verify_row(row, &places, NodeId(0));
-        assert_eq!((seen.arrived_bytes, seen.elsewhere.len()), (PAGE, 511));
+        assert_eq!((seen.arrived_bytes, seen.elsewhere.len()), (page_size(), 511));
     }
 
     #[test]
     fn base_pages_go_by_the_span_and_others_one_by_one() {
-        let hugetlb = Folio { hugetlb_bytes: Some(HUGE), ..Folio::sample(96 * HUGE, HUGE) };
+        let hugetlb =
+            Folio { hugetlb_bytes: Some(pmd_size()), ..Folio::sample(96 * pmd_size(), pmd_size()) };
         let rows = [
-            Row { first: Folio::sample(0, PAGE), count: SPAN + 1 },
-            Row { first: Folio::sample(64 * HUGE, HUGE), count: 2 },
+            Row { first: Folio::sample(0, page_size()), count: SPAN + 1 },
+            Row { first: Folio::sample(64 * pmd_size(), pmd_size()), count: 2 },
             Row { first: hugetlb, count: 2 },
         ];
         let of = |row: &Row| (row.first.address, row.count, pages(row));
@@ -165,25 +167,28 @@ mod tests {
             pieces(&rows).iter().map(of).collect::<Vec<_>>(),
             [
                 (0, SPAN, SPAN),
-                (SPAN * PAGE, 1, 1),
-                (64 * HUGE, 1, 512),
-                (65 * HUGE, 1, 512),
-                (96 * HUGE, 1, 1),
-                (97 * HUGE, 1, 1)
+                (SPAN * page_size(), 1, 1),
+                (64 * pmd_size(), 1, 512),
+                (65 * pmd_size(), 1, 512),
+                (96 * pmd_size(), 1, 1),
+                (97 * pmd_size(), 1, 1)
             ]
         );
     }
 
     #[test]
     fn what_could_not_be_read_has_neither_arrived_nor_vanished() {
-        let rows =
-            [0, SPAN * PAGE, 4 * SPAN * PAGE].map(|address| Folio::sample(address, PAGE).into());
+        let rows = [0, SPAN * page_size(), 4 * SPAN * page_size()]
+            .map(|address| Folio::sample(address, page_size()).into());
         let (seen, failed) = verify(&rows, NodeId(0), |address, pages, places| {
             places.resize(pages, HOME);
-            if address == SPAN * PAGE { Err("no") } else { Ok(()) }
+            if address == SPAN * page_size() { Err("no") } else { Ok(()) }
         });
         let bytes = |(_, seen): &(Row, Verified)| (seen.arrived_bytes, seen.unread_bytes);
-        assert_eq!(seen.iter().map(bytes).collect::<Vec<_>>(), [(PAGE, 0), (0, PAGE), (PAGE, 0)]);
+        assert_eq!(
+            seen.iter().map(bytes).collect::<Vec<_>>(),
+            [(page_size(), 0), (0, page_size()), (page_size(), 0)]
+        );
         assert_eq!(failed, Some("no"));
         let Verified { absent_bytes, elsewhere, .. } = &seen[1].1;
         assert_eq!((*absent_bytes, elsewhere.len()), (0, 0));

@@ -21,7 +21,7 @@ use crate::{
     },
     work::{ledger::Ledger, rest::Rests},
 };
-use numaloc_core::{CacheStop, CallStats, NodeId, PAGE, Pacing, Supply};
+use numaloc_core::{CacheStop, CallStats, NodeId, Pacing, Supply, page_size};
 use numaloc_host::{Roots, reclaimed};
 use parking_lot::Mutex;
 use std::{
@@ -73,7 +73,7 @@ impl NodeDrops {
 impl RoomMaker for DroppedCache<'_> {
     fn room(&self, target: &TargetMemory, need: &Need<'_>) -> u64 {
         let Ok((reclaim, in_calls)) = self.look(target.node) else { return 0 };
-        if in_calls && need.folio_bytes <= PAGE {
+        if in_calls && need.folio_bytes <= page_size() {
             return target.free_room() + target.cache_room();
         }
         // A kswapd that sleeps is woken by a call that takes the little that is above the floor.
@@ -90,7 +90,7 @@ impl RoomMaker for DroppedCache<'_> {
     /// Asks the node to drop cache, or waits a moment while its kswapd does.
     fn make(&self, need: &mut Need<'_>, rests: &mut Rests<'_>, ledger: &mut Ledger<'_>) -> Making {
         let node = need.node;
-        let target = TargetMemory::read(need.work, node, Supply::BASE).ok_or(None)?;
+        let target = TargetMemory::read(need.work, node, Supply::base()).ok_or(None)?;
         if target.cache_room() < need.folio_bytes {
             return Err(CacheStop::Spent.into());
         }
@@ -208,11 +208,11 @@ mod tests {
         assert_eq!(stop(), None);
         assert!(!dropped.fall_back(node), "no process may ask this node");
         dropped.stuck(node);
-        dropped.came(node, PAGE, &mut calls);
+        dropped.came(node, page_size(), &mut calls);
         (1..STUCK_MOST).for_each(|_| dropped.stuck(node));
         assert_eq!(stop(), None);
         dropped.stuck(node);
         assert_eq!(stop(), Some(CacheStop::Stuck));
-        assert_eq!(calls.cache_bytes, PAGE);
+        assert_eq!(calls.cache_bytes, page_size());
     }
 }

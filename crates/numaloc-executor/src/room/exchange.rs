@@ -97,7 +97,7 @@ impl RoomMaker for Exchange {
         // Others' memory has the same bounds on the nodes that it goes to.
         let work = need.work;
         let room_for_others = |source| {
-            let memory = TargetMemory::read(work, source, Supply::BASE);
+            let memory = TargetMemory::read(work, source, Supply::base());
             memory.map_or(0, |memory| memory.free_room() + memory.cache_room())
         };
         match self.ask(need.node, need.waiting_bytes, room_for_others) {

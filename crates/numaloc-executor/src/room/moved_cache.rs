@@ -57,7 +57,7 @@ impl RoomMaker for MovedCache {
         }
         if balance.vacated_bytes() >= AHEAD {
             // Others take what has become free.
-            let target = TargetMemory::read(need.work, node, Supply::BASE).ok_or(None)?;
+            let target = TargetMemory::read(need.work, node, Supply::base()).ok_or(None)?;
             if !need.lasts(target.memory.free_bytes) {
                 self.end(node, CacheStop::Stuck);
             }

@@ -27,8 +27,8 @@ use crate::{
     work::rest::{Paced as _, Rests},
 };
 use numaloc_core::{
-    Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
-    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE, number,
+    Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, Reason,
+    Supply, Topology, cache_move::destination, file_cache::piece_bytes, number, page_size,
 };
 use numaloc_host::{
     CachedFile, CachedPiece, FileId, LookedFile, MappedPages, NodeMemoryReader, Roots, nodes_of,
@@ -190,14 +190,16 @@ impl<'a> FileWorker<'a> {
         let file = open(self.run.roots, &planned.path);
         // Another one may have this path by now, or another user this file.
         let file = file.ok().filter(|file| file.id() == planned.id && (self.run.admits)(file));
-        self.hugetlb_bytes =
-            file.as_ref().map(CachedFile::page_bytes).filter(|page_bytes| *page_bytes > PAGE);
+        self.hugetlb_bytes = file
+            .as_ref()
+            .map(CachedFile::page_bytes)
+            .filter(|page_bytes| *page_bytes > page_size());
         let pieces = planned.cache.pieces();
         let pieces = pieces.map(|parts| (parts[0].piece, planned.plan.bytes_elsewhere(parts)));
         let mut pieces = pieces.filter(|(_, bytes)| *bytes > 0).peekable();
         while pieces.peek().is_some() {
             // As much as a call may hold, and one piece at least.
-            let most = self.work.pacer.batch_bytes(self.class()).max(PIECE);
+            let most = self.work.pacer.batch_bytes(self.class()).max(piece_bytes());
             let (mut span, mut bytes) = (Vec::new(), 0);
             while let Some(piece) =
                 pieces.next_if(|piece| span.len() < PIECES && bytes + piece.1 <= most)
@@ -213,7 +215,7 @@ impl<'a> FileWorker<'a> {
     }
 
     fn page_bytes(&self) -> u64 {
-        self.hugetlb_bytes.unwrap_or(PAGE)
+        self.hugetlb_bytes.unwrap_or(page_size())
     }
 
     /// Where pages for the file are taken from.
@@ -323,7 +325,7 @@ impl<'a> FileWorker<'a> {
         }
     }
 
-    /// Reserves room for `all` pages on one of the nodes, or for fewer: at least for those of the `first` piece, or of 2 MiB. Waits for
+    /// Reserves room for `all` pages on one of the nodes, or for fewer: at least for those of the `first` piece, or of as much as the largest folio. Waits for
     /// runs that share the room.
     fn room(
         &mut self,
@@ -334,7 +336,7 @@ impl<'a> FileWorker<'a> {
     ) -> Option<(Reservation<'a>, NodeId)> {
         let work = self.work;
         let (page_bytes, supply) = (self.page_bytes(), self.supply());
-        let least = all.min(first.min(number::index(PIECE / page_bytes)));
+        let least = all.min(first.min(number::index(piece_bytes() / page_bytes)));
         loop {
             let mut count = all;
             let mut to = self.destination(from, among, count);
@@ -433,7 +435,7 @@ impl<'a> FileWorker<'a> {
             return Err(stop);
         }
         let pace = self.run.options.pacing.pace();
-        let list_bytes = pace.pagelist_bytes.map(|bytes| bytes * PAGE / self.page_bytes());
+        let list_bytes = pace.pagelist_bytes.map(|bytes| bytes * page_size() / self.page_bytes());
         let cut = pagelist::cut(addresses, list_bytes);
         let begin = Instant::now();
         let result = self.calls.call(&self.work.bounds(), &self.subject, &cut, to);

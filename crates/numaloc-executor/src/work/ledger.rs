@@ -5,7 +5,7 @@ use crate::{
     pages::{folio::Folio, row::Row, verify::Verified},
     work::report::Report,
 };
-use numaloc_core::{CallStats, Identity, Moved, NodeId, PAGE, Plan, Reason};
+use numaloc_core::{CallStats, Identity, Moved, NodeId, Plan, Reason, page_size};
 use std::{
     fmt, io, mem,
     ops::Range,
@@ -73,7 +73,7 @@ impl<'a> Ledger<'a> {
         self.settled(arrived_bytes);
         self.vanished(folio.account, absent_bytes);
         // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
-        let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
+        let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { page_size() };
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 

@@ -1,6 +1,6 @@
 //! A small sample of the pages that were moved, spread evenly over the bytes. A later run looks where these pages are then.
 
-use numaloc_core::{Moved, PAGE};
+use numaloc_core::{Moved, page_size};
 
 /// Most pages in a sample. With 256 pages, the share that has gone is known to three percentage points (one standard deviation,
 /// at 25%).
@@ -18,7 +18,7 @@ pub struct Sample {
 
 impl Default for Sample {
     fn default() -> Self {
-        Self { stride: PAGE, moved_bytes: 0, taken: Vec::new() }
+        Self { stride: page_size(), moved_bytes: 0, taken: Vec::new() }
     }
 }
 
@@ -31,7 +31,7 @@ impl Sample {
             if next >= end {
                 break;
             }
-            let offset = (next - self.moved_bytes) / PAGE * PAGE;
+            let offset = (next - self.moved_bytes) / page_size() * page_size();
             self.taken.push(Moved { address: first.address + offset, ..first });
             self.thin();
         }
@@ -71,7 +71,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{HUGE, Identity, NodeId};
+    use numaloc_core::{Identity, NodeId, pmd_size};
     use proptest::{collection::vec, prelude::*};
 
     fn page(address: u64) -> Moved {
@@ -88,14 +88,20 @@ mod tests {
     }
 
     fn folios() -> impl Strategy<Value = Vec<u64>> {
-        vec(prop_oneof![8 => Just(PAGE), 1 => Just(16 * PAGE), 1 => Just(HUGE)], 0..2000)
+        vec(
+            prop_oneof![8 => Just(page_size()), 1 => Just(16 * page_size()), 1 => Just(pmd_size())],
+            0..2000,
+        )
     }
 
     #[test]
     fn what_is_little_is_taken_whole() {
-        let (sample, _) = of(&[PAGE; 100], HUGE);
+        let (sample, _) = of(&[page_size(); 100], pmd_size());
         let addresses: Vec<u64> = sample.into_pages().iter().map(|page| page.address).collect();
-        assert_eq!(addresses, (0..100).map(|index| HUGE + index * PAGE).collect::<Vec<_>>());
+        assert_eq!(
+            addresses,
+            (0..100).map(|index| pmd_size() + index * page_size()).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -112,7 +118,7 @@ mod tests {
         fn it_is_spread_over_the_bytes(folios in folios()) {
             let (sample, bytes) = of(&folios, 0);
             let (stride, pages) = (sample.stride, sample.into_pages());
-            prop_assert!(pages.len() <= MOST && (bytes == 0 || pages.len() > MOST / 2 || stride == PAGE));
+            prop_assert!(pages.len() <= MOST && (bytes == 0 || pages.len() > MOST / 2 || stride == page_size()));
             let first = pages.iter().filter(|page| page.address < bytes / 2).count() as u64;
             prop_assert!((first * stride).abs_diff(bytes / 2) <= stride, "{first} of {}", pages.len());
             prop_assert!(pages.is_sorted_by_key(|page| page.address));

@@ -44,7 +44,7 @@ impl Searches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Chunks, Kind, Mapping, NodeId, PAGE, Pages};
+    use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages, page_size};
 
     fn planned_move(bytes: u64, remote_bytes: u64) -> Move {
         Move {
@@ -68,17 +68,17 @@ mod tests {
     fn a_search_ends_with_the_last_page_of_a_reservation_and_of_nothing_else() {
         const TIB: u64 = 1 << 40;
         let moves = [
-            planned_move(16 * TIB, 2 * PAGE),
+            planned_move(16 * TIB, 2 * page_size()),
             planned_move(TIB, TIB / 2),
-            planned_move(PAGE, PAGE),
+            planned_move(page_size(), page_size()),
         ];
         let searches = Searches::new(&moves, false);
         let over = |searches: &Searches| [0, 1, 2].map(|index| searches.is_over(index));
-        searches.found(0, PAGE);
+        searches.found(0, page_size());
         searches.found(1, TIB);
-        searches.found(2, PAGE);
+        searches.found(2, page_size());
         assert_eq!(over(&searches), [false; 3]);
-        searches.found(0, 3 * PAGE);
+        searches.found(0, 3 * page_size());
         assert_eq!(over(&searches), [true, false, false]);
         let searches = Searches::new(&moves, true);
         searches.found(0, TIB);

@@ -4,7 +4,7 @@ mod groups;
 
 pub use groups::WindowGroup;
 
-use numaloc_core::{HUGE, Heat, Move, number};
+use numaloc_core::{Heat, Move, number, pmd_size};
 use std::{ops::Range, vec};
 
 /// A part of an extent that is scanned in one go.
@@ -23,8 +23,8 @@ pub struct Window {
 pub enum Windows<'p> {
     /// In the plan's order. Windows are cut when they are handed out.
     ByAddress(Cuts<'p>),
-    /// All windows, sorted. Each takes 32 bytes: 2 MiB for 1 TiB in windows of 16 MiB, and 16 MiB in windows of one chunk (2 MiB)
-    /// each.
+    /// All windows, sorted. Each takes 32 bytes: 2 MiB for 1 TiB in windows of 16 MiB, and 16 MiB in windows of one chunk each
+    /// (2 MiB).
     Sorted(vec::IntoIter<Window>),
 }
 
@@ -118,7 +118,7 @@ impl<'p> Cuts<'p> {
     /// so the number of windows depends on an extent's remote memory and not on its touched or reserved memory.
     fn new(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
         let left_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();
-        let (window_bytes, workers) = (window_bytes.max(HUGE), workers.max(1) as u64);
+        let (window_bytes, workers) = (window_bytes.max(pmd_size()), workers.max(1) as u64);
         let least_bytes = (left_bytes / workers / 4).clamp(LEAST, LAST);
         let (move_index, away_bytes) = (0, moves.first().map_or(0, away_bytes));
         Self {
@@ -164,7 +164,7 @@ impl Iterator for Cuts<'_> {
     fn next(&mut self) -> Option<Window> {
         let (planned_move, run) = self.run()?;
         let start = planned_move.mappings[0].start;
-        let unit = planned_move.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
+        let unit = planned_move.hugetlb_bytes.unwrap_or(pmd_size()).max(pmd_size());
         let begin = ((start + run.start) / unit * unit).max(start + self.offset) - start;
         let sparseness = self.away_bytes / planned_move.remote_bytes().max(1);
         let fill = self.fill();
@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn windows_cover_each_extent_once_and_end_at_huge_pages() {
         let moves = [
-            planned_move(HUGE - 4096, 9 * HUGE, 9 * HUGE, None),
+            planned_move(pmd_size() - 4096, 9 * pmd_size(), 9 * pmd_size(), None),
             planned_move(0, 4096, 4096, None),
             planned_move(1 << 30, 2 << 30, 2 << 30, Some(1 << 30)),
         ];
-        let windows: Vec<Window> = Windows::by_address(&moves, 4 * HUGE, 1).collect();
+        let windows: Vec<Window> = Windows::by_address(&moves, 4 * pmd_size(), 1).collect();
         let of = |move_index| {
             windows
                 .iter()
@@ -235,7 +235,11 @@ mod tests {
         let first: Vec<_> = of(0).collect();
         assert_eq!(
             first,
-            [0..4096 + 4 * HUGE, 4096 + 4 * HUGE..4096 + 8 * HUGE, 4096 + 8 * HUGE..9 * HUGE]
+            [
+                0..4096 + 4 * pmd_size(),
+                4096 + 4 * pmd_size()..4096 + 8 * pmd_size(),
+                4096 + 8 * pmd_size()..9 * pmd_size()
+            ]
         );
         assert_eq!(of(1).collect::<Vec<_>>(), vec![0..4096]);
         assert_eq!(of(2).collect::<Vec<_>>(), [0..1 << 30, 1 << 30..2 << 30]);
@@ -254,8 +258,8 @@ mod tests {
         // Pages of 1 GiB are not cut.
         let mut moves = [planned_move(GIB, 4 * GIB, GIB, Some(GIB))];
         moves[0].away = Chunks::default();
-        moves[0].away.add(GIB, 2 * GIB + HUGE..2 * GIB + 2 * HUGE);
-        let mut windows = Windows::by_address(&moves, HUGE, 2).map(|window| window.range);
+        moves[0].away.add(GIB, 2 * GIB + pmd_size()..2 * GIB + 2 * pmd_size());
+        let mut windows = Windows::by_address(&moves, pmd_size(), 2).map(|window| window.range);
         assert_eq!((windows.next(), windows.next()), (Some(2 * GIB..3 * GIB), None));
     }
 
@@ -285,7 +289,7 @@ mod tests {
         let sizes: Vec<u64> = Windows::by_address(&moves, 64 << 20, 4)
             .map(|window| {
                 let bytes = window.range.end - window.range.start;
-                assert_eq!(bytes, window.fill.next_multiple_of(HUGE));
+                assert_eq!(bytes, window.fill.next_multiple_of(pmd_size()));
                 bytes >> 20
             })
             .collect();
@@ -297,12 +301,15 @@ mod tests {
 
     #[test]
     fn what_several_processes_use_a_little_comes_before_what_one_uses() {
-        let mut moves = [planned_move(0, HUGE, HUGE, None), planned_move(HUGE, HUGE, HUGE, None)];
-        moves[1].mappings = (0..3).map(|process| Mapping { process, start: HUGE }).collect();
+        let mut moves = [
+            planned_move(0, pmd_size(), pmd_size(), None),
+            planned_move(pmd_size(), pmd_size(), pmd_size(), None),
+        ];
+        moves[1].mappings = (0..3).map(|process| Mapping { process, start: pmd_size() }).collect();
         let mut seen = Sightings::new(3);
-        seen.add(0, 0..HUGE, 5);
-        (0..3).for_each(|process| seen.add(process, HUGE..2 * HUGE, 2));
-        let windows = Windows::hottest_first(&moves, HUGE, &seen.into());
+        seen.add(0, 0..pmd_size(), 5);
+        (0..3).for_each(|process| seen.add(process, pmd_size()..2 * pmd_size(), 2));
+        let windows = Windows::hottest_first(&moves, pmd_size(), &seen.into());
         assert_eq!(windows.map(|window| window.move_index).collect::<Vec<_>>(), [1, 0]);
     }
 
@@ -313,22 +320,28 @@ mod tests {
         (extents, regions, 1..6u64).prop_map(|(extents, regions, window)| {
             let (mut moves, mut start) = (Vec::new(), 0);
             for (gap, units, remote, away) in extents {
-                start += gap * (HUGE / 2);
-                let bytes = units * (HUGE / 2);
-                let mut planned_move =
-                    planned_move(start, bytes, (remote * (HUGE / 2)).clamp(4096, bytes), None);
+                start += gap * (pmd_size() / 2);
+                let bytes = units * (pmd_size() / 2);
+                let mut planned_move = planned_move(
+                    start,
+                    bytes,
+                    (remote * (pmd_size() / 2)).clamp(4096, bytes),
+                    None,
+                );
                 planned_move.away = Chunks::default();
                 for unit in (0..units).filter(|unit| away >> (unit % 32) & 1 == 1) {
-                    planned_move.away.add(start, unit * (HUGE / 2)..unit * (HUGE / 2) + 1);
+                    planned_move
+                        .away
+                        .add(start, unit * (pmd_size() / 2)..unit * (pmd_size() / 2) + 1);
                 }
                 moves.push(planned_move);
                 start += bytes;
             }
             let mut seen = Sightings::new(1);
             for (at, units, score) in regions {
-                seen.add(0, at * (HUGE / 2)..(at + units) * (HUGE / 2), score);
+                seen.add(0, at * (pmd_size() / 2)..(at + units) * (pmd_size() / 2), score);
             }
-            (moves, seen.into(), window * HUGE)
+            (moves, seen.into(), window * pmd_size())
         })
     }
 

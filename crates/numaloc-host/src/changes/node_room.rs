@@ -3,7 +3,7 @@
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
 use crate::{Roots, files::read, nodes::tiers};
-use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_core::{NodeId, page_size, pmd_size};
 use numaloc_sys::Request;
 use std::{ffi::CString, fs::File, io, os::unix::ffi::OsStringExt, path::PathBuf};
 
@@ -74,7 +74,7 @@ pub fn huge_free_bytes(roots: &Roots, node: NodeId) -> Option<u64> {
 }
 
 fn huge_free(text: &str, node: NodeId) -> Option<u64> {
-    let first = (HUGE / PAGE).ilog2() as usize;
+    let first = (pmd_size() / page_size()).ilog2() as usize;
     let mut sum = None;
     for line in text.lines() {
         // `Node 0, zone   Normal    216     55 ...`: free blocks of 1, 2, 4 ... pages.
@@ -87,7 +87,8 @@ fn huge_free(text: &str, node: NodeId) -> Option<u64> {
         }
         let counts = zone.split_whitespace().skip(2).map(|count| count.parse().unwrap_or(0u64));
         let blocks = counts.enumerate().skip(first);
-        let bytes: u64 = blocks.map(|(order, count)| count.saturating_mul(PAGE << order)).sum();
+        let bytes: u64 =
+            blocks.map(|(order, count)| count.saturating_mul(page_size() << order)).sum();
         *sum.get_or_insert(0) += bytes;
     }
     sum
@@ -126,7 +127,7 @@ Node 0, zone      DMA      0      0      0      0      0      0      0      0   
 Node 3, zone    DMA32      9      8      7      6      5      4      3      2      1      2      3
 Node 3, zone   Normal      1      1      1      1      1      1      1      1      1      0      1
 ";
-        assert_eq!(huge_free(text, NodeId(3)), Some((2 + 2 * 4) * HUGE));
+        assert_eq!(huge_free(text, NodeId(3)), Some((2 + 2 * 4) * pmd_size()));
         assert_eq!(huge_free(text, NodeId(1)), None);
         assert_eq!(huge_free("Node 3, zone Normal 5\nnonsense\n", NodeId(3)), Some(0));
     }

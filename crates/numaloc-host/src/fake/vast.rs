@@ -2,7 +2,7 @@
 
 use super::{Fake, two_nodes};
 use crate::{Roots, Target};
-use numaloc_core::{PAGE, Topology, number};
+use numaloc_core::{Topology, number, page_size};
 use std::{fs::File, os::unix::fs::FileExt};
 
 /// No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
@@ -31,7 +31,7 @@ impl Vast {
         write("status", &format!("{status}Cpus_allowed_list:\t0-7\nMems_allowed_list:\t0-1\n"));
         write("cgroup", "0::/\n");
         write("maps", &format!("{BEGIN:x}-{end:x} rw-p 00000000 00:00 0\n"));
-        let (pages, half) = (bytes / PAGE, bytes / PAGE / 2);
+        let (pages, half) = (bytes / page_size(), bytes / page_size() / 2);
         let counts = format!("anon={pages} dirty={pages} N0={half} N1={half} kernelpagesize_kB=4");
         write("numa_maps", &format!("{BEGIN:x} default {counts}\n"));
         vast.pagemap(&format!("{directory}/pagemap"), pages);
@@ -46,7 +46,7 @@ impl Vast {
         let file = File::create(self.fake.path(path)).expect("a file");
         for page in (0..pages).step_by(number::index(PERIOD)) {
             let bytes = number::index((pages - page).min(PERIOD)) * 8;
-            let at = (BEGIN / PAGE + page) * 8;
+            let at = (BEGIN / page_size() + page) * 8;
             file.write_all_at(&period[..bytes], at).expect("room for the page map");
         }
     }

@@ -7,7 +7,7 @@
 //! next to data and the first of each file are looked at, too ([`HOLES`]).
 
 use super::preallocated::is_whole;
-use numaloc_core::file_cache::{PIECE, cached_range};
+use numaloc_core::file_cache::{cached_range, piece_bytes};
 use numaloc_sys::{cached_pages, next_data, next_hole};
 use std::{fs::File, io, ops::Range};
 
@@ -83,9 +83,9 @@ impl CacheSearch {
         }
         let data = next_data(file, from)?.unwrap_or(u64::MAX).min(end);
         // Readahead may have read the neighbours of data.
-        let neighbour = if self.is_memory { 0 } else { PIECE };
-        let start = (data / PIECE * PIECE).saturating_sub(neighbour).max(from);
-        let hole = (start - from).min(self.holes / PIECE * PIECE);
+        let neighbour = if self.is_memory { 0 } else { piece_bytes() };
+        let start = (data / piece_bytes() * piece_bytes()).saturating_sub(neighbour).max(from);
+        let hole = (start - from).min(self.holes / piece_bytes() * piece_bytes());
         if hole > 0 {
             self.holes -= hole;
             return Ok(Some(from..from + hole));
@@ -94,7 +94,7 @@ impl CacheSearch {
             return Ok(None);
         }
         let until = next_hole(file, data)?.unwrap_or(end).max(data + 1);
-        Ok(Some(start..until.next_multiple_of(PIECE).saturating_add(neighbour)))
+        Ok(Some(start..until.next_multiple_of(piece_bytes()).saturating_add(neighbour)))
     }
 }
 

@@ -17,8 +17,8 @@ use crate::{
 };
 use nix::errno::Errno;
 use numaloc_core::{
-    PAGE,
-    file_cache::{FileCache, PIECE},
+    file_cache::{FileCache, piece_bytes},
+    page_size,
 };
 use numaloc_sys::{Userfault, is_dax};
 use std::{
@@ -30,7 +30,9 @@ use std::{
 
 /// The part of a file that can be mapped in whole pages: the last page of one that is as long as a file can be is beyond it
 /// (mm/mmap.c, `file_mmap_ok`).
-const MAPPABLE: u64 = i64::MAX as u64 / PAGE * PAGE;
+fn mappable() -> u64 {
+    i64::MAX as u64 / page_size() * page_size()
+}
 
 /// Kinds of file systems on which a file is refused for a reason of its own.
 const REFUSED: [(&str, &str); 2] = [
@@ -99,7 +101,7 @@ impl CachedFile {
         Self::open_on(roots, path, |kind| kind == TMPFS || ON_DISK.contains(&kind))
     }
 
-    /// Opens a file whose pages are memory and no cache: one on tmpfs or hugetlbfs, with pages of at most [`PIECE`].
+    /// Opens a file whose pages are memory and no cache: one on tmpfs or hugetlbfs, with pages of at most [`piece_bytes`].
     ///
     /// # Errors
     /// As [`Self::open`]; [`Error::Read`] with EPERM or ENOSYS where userfaultfd(2) cannot be had, which a hugetlbfs takes.
@@ -144,7 +146,7 @@ impl CachedFile {
         let allocated_bytes = metadata.blocks() * 512;
         let huge = match kind == HUGETLBFS {
             // The size of a block is that of a page (fs/hugetlbfs/inode.c, `hugetlbfs_fill_super`).
-            true if metadata.blksize() > PIECE => {
+            true if metadata.blksize() > piece_bytes() => {
                 return Err(refused("its pages are larger than 2 MiB"));
             }
             true => {
@@ -160,7 +162,7 @@ impl CachedFile {
 
     /// The size of its pages in bytes.
     pub fn page_bytes(&self) -> u64 {
-        self.huge.as_ref().map_or(PAGE, |huge| huge.page_bytes)
+        self.huge.as_ref().map_or(page_size(), |huge| huge.page_bytes)
     }
 
     /// The path under which it was opened.
@@ -222,22 +224,22 @@ impl CachedFile {
         let (mut search, mut from) = (CacheSearch::new(self.is_memory), 0);
         std::iter::from_fn(move || {
             if self.huge.is_some() {
-                from += PIECE;
-                return (from - PIECE < self.bytes).then_some(from / PIECE - 1);
+                from += piece_bytes();
+                return (from - piece_bytes() < self.bytes).then_some(from / piece_bytes() - 1);
             }
-            let offset = search.next(&self.file, from, self.bytes.min(MAPPABLE))?;
-            from = offset + PIECE;
-            Some(offset / PIECE)
+            let offset = search.next(&self.file, from, self.bytes.min(mappable()))?;
+            from = offset + piece_bytes();
+            Some(offset / piece_bytes())
         })
     }
 
-    /// Looks at the piece with this number ([`PIECE`]).
+    /// Looks at the piece with this number ([`piece_bytes`]).
     ///
     /// # Errors
     /// The errors of [`CachedPiece::look`].
     pub fn piece(&self, number: u64) -> io::Result<CachedPiece> {
-        let offset = number.saturating_mul(PIECE);
-        let bytes = self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE);
+        let offset = number.saturating_mul(piece_bytes());
+        let bytes = self.bytes.min(mappable()).saturating_sub(offset).min(piece_bytes());
         match &self.huge {
             Some(huge) => CachedPiece::look_huge(&self.file, huge, offset, bytes),
             None if self.is_memory => CachedPiece::look_memory(&self.file, offset, bytes),
@@ -287,20 +289,20 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn written(path: &Path, pages: u64) {
-        fs::write(path, vec![7; (pages * PAGE) as usize]).expect("a temporary file");
+        fs::write(path, vec![7; (pages * page_size()) as usize]).expect("a temporary file");
     }
 
     #[test]
     fn what_was_written_is_cached_on_some_node() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("file");
-        written(&path, 3 * PIECE / PAGE / 2);
+        written(&path, 3 * piece_bytes() / page_size() / 2);
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
-        assert_eq!((file.path(), file.bytes()), (&*path, 3 * PIECE / 2));
+        assert_eq!((file.path(), file.bytes()), (&*path, 3 * piece_bytes() / 2));
         let cache = file.look(&|| false, &mut |_| {}).expect("it can be mapped");
-        assert_eq!(cache.bytes(), 3 * PIECE / 2);
+        assert_eq!(cache.bytes(), 3 * piece_bytes() / 2);
         let last = file.piece(1).expect("it can be mapped");
-        assert_eq!(last.nodes().values().sum::<u64>(), PIECE / 2);
+        assert_eq!(last.nodes().values().sum::<u64>(), piece_bytes() / 2);
         assert_eq!(file.piece(2).expect("beyond its end").nodes(), BTreeMap::new());
         let (&node, _) = last.nodes().first_key_value().expect("it is in memory");
         assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
@@ -312,7 +314,8 @@ mod tests {
     fn what_was_allocated_and_never_used_is_there() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("file");
-        let (written, bytes) = (File::create(&path).expect("a file"), PIECE + 3 * PAGE);
+        let (written, bytes) =
+            (File::create(&path).expect("a file"), piece_bytes() + 3 * page_size());
         nix::fcntl::posix_fallocate(&written, 0, bytes as i64).expect("tmpfs allocates");
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
         assert_eq!(file.look(&|| false, &mut |_| {}).expect("it can be mapped").bytes(), bytes);
@@ -355,7 +358,11 @@ mod tests {
         written(&path, 8);
         let piece = CachedFile::open(&Roots::default(), &path).expect("tmpfs").piece(0);
         let piece = piece.expect("it can be mapped");
-        File::options().write(true).open(&path).and_then(|file| file.set_len(2 * PAGE)).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_len(2 * page_size()))
+            .unwrap();
         let gone: Vec<_> = piece.addresses().into_iter().map(|page| piece.is_gone(page)).collect();
         assert_eq!(gone[..2], [Some(false); 2]);
         assert_eq!(gone[2..], [Some(true); 6]);
@@ -369,17 +376,17 @@ mod tests {
         let path = directory.path().join("file");
         let written = File::create(&path).expect("a file");
         written.set_len(i64::MAX as u64).expect("tmpfs has such files");
-        let at = [1 << 50, MAPPABLE - PAGE];
+        let at = [1 << 50, mappable() - page_size()];
         for offset in at {
-            written.write_all_at(&[7; PAGE as usize], offset).expect("a page");
+            written.write_all_at(&vec![7; page_size() as usize], offset).expect("a page");
         }
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
         let looks = std::cell::Cell::new(0);
         let cache = file.look(&|| looks.get() > 100, &mut |_| looks.set(looks.get() + 1));
         let cache = cache.expect("few looks");
-        assert_eq!(cache.bytes(), 2 * PAGE);
-        let pieces: Vec<_> = cache.pieces().map(|parts| parts[0].piece * PIECE).collect();
-        assert_eq!(pieces, at.map(|offset| offset / PIECE * PIECE));
+        assert_eq!(cache.bytes(), 2 * page_size());
+        let pieces: Vec<_> = cache.pieces().map(|parts| parts[0].piece * piece_bytes()).collect();
+        assert_eq!(pieces, at.map(|offset| offset / piece_bytes() * piece_bytes()));
     }
 
     #[test]

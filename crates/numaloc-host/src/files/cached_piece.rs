@@ -1,7 +1,7 @@
 //! The cached pages of a piece of a file, with addresses for them.
 
 use super::preallocated::mark_preallocated;
-use numaloc_core::{NodeId, NodeSet, PAGE, cache_move::runs};
+use numaloc_core::{NodeId, NodeSet, cache_move::runs, number, page_size};
 use numaloc_sys::{FilePages, Userfault, query_pages};
 use std::{collections::BTreeMap, fs::File, io};
 
@@ -43,7 +43,7 @@ impl CachedPiece {
         mark: impl FnOnce(&mut [bool]),
     ) -> io::Result<Self> {
         if bytes == 0 {
-            return Ok(Self { pages: Vec::new(), mapping: None, page_bytes: PAGE });
+            return Ok(Self { pages: Vec::new(), mapping: None, page_bytes: page_size() });
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mapping = FilePages::map(file, offset, length)?;
@@ -53,10 +53,10 @@ impl CachedPiece {
         for run in runs(&resident) {
             // The file has become shorter, or a page cannot be read.
             if mapping.populate(run.clone()).is_ok() {
-                addresses.extend(run.map(|page| mapping.address() + page as u64 * PAGE));
+                addresses.extend(run.map(|page| mapping.address() + page as u64 * page_size()));
             }
         }
-        Self::of(mapping, addresses, PAGE)
+        Self::of(mapping, addresses, page_size())
     }
 
     /// The same for a file on hugetlbfs. Gives it no pages where it has holes.
@@ -69,10 +69,10 @@ impl CachedPiece {
         let HugeFile { page_bytes, holes } = huge;
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mapping = FilePages::map_huge(file, offset, length, holes)?;
-        let each = (page_bytes / PAGE) as usize;
+        let each = number::index(page_bytes / page_size());
         let starts = (0..mapping.len()).step_by(each.max(1));
         let there = starts.filter(|&page| mapping.populate(page..page + each).is_ok());
-        let addresses = there.map(|page| mapping.address() + page as u64 * PAGE).collect();
+        let addresses = there.map(|page| mapping.address() + page as u64 * page_size()).collect();
         Self::of(mapping, addresses, *page_bytes)
     }
 
@@ -110,12 +110,16 @@ impl CachedPiece {
     /// (mm/huge_memory.c, `__split_huge_pmd_locked`). `None` for an address outside of this piece.
     pub fn is_gone(&self, address: u64) -> Option<bool> {
         let mapping = self.mapping.as_ref()?;
-        let page = (address.checked_sub(mapping.address())? / PAGE) as usize;
+        let page = number::index(address.checked_sub(mapping.address())? / page_size());
         if page >= mapping.len() {
             return None;
         }
-        if self.page_bytes > PAGE {
-            return Some(mapping.populate(page..page + (self.page_bytes / PAGE) as usize).is_err());
+        if self.page_bytes > page_size() {
+            return Some(
+                mapping
+                    .populate(page..page + number::index(self.page_bytes / page_size()))
+                    .is_err(),
+            );
         }
         let resident = mapping.resident_of(page..page + 1).map_or(true, |pages| pages[0]);
         // A large folio may stay in memory beyond the end of its file, where nothing can be mapped.

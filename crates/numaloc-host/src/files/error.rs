@@ -239,15 +239,6 @@ pub enum Error {
         "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
     )]
     OneNode { node: String },
-    /// The kernel's base pages are not of 4 KiB.
-    #[error(
-        "this kernel has pages of {bytes} bytes, and numaloc supports only pages of 4096 bytes: boot a kernel with 4 KiB \
-         pages (on arm64, CONFIG_ARM64_4K_PAGES)"
-    )]
-    PageSize {
-        /// The size of a base page.
-        bytes: u64,
-    },
     /// The caller's `stop` returned true before the end.
     #[error("stopped on request before all memory was scanned")]
     Stopped,
@@ -357,7 +348,6 @@ impl Error {
             | Self::BalancingTaken { .. }
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
-            | Self::PageSize { .. }
             | Self::Stopped
             | Self::ManyCgroups { .. }
             | Self::Silent { .. }

@@ -11,7 +11,7 @@ use crate::{
         zoneinfo::{Zone, zones},
     },
 };
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{NodeId, page_size};
 use std::{fs, ops::Range};
 
 /// Page frame number -> node.
@@ -43,7 +43,7 @@ impl FrameNodes {
         let text = read::text(&path)?;
         let block_bytes = u64::from_str_radix(text.trim(), 16)
             .ok()
-            .filter(|size| size.is_power_of_two() && *size >= PAGE);
+            .filter(|size| size.is_power_of_two() && *size >= page_size());
         let block_bytes = block_bytes.ok_or_else(|| Error::Parse {
             path,
             reason: format!("block size '{}'", text.trim()),
@@ -62,7 +62,12 @@ impl FrameNodes {
         } else {
             Vec::new()
         };
-        Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
+        Ok(Self {
+            block_shift: (block_bytes / page_size()).trailing_zeros(),
+            blocks,
+            zones,
+            only: None,
+        })
     }
 
     /// A table all of whose frames are in blocks that nodes share, and in no zone.

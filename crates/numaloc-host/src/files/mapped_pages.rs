@@ -6,7 +6,7 @@ use crate::{
     Roots,
     files::{kpage::FrameFile, pagemap::Pagemap},
 };
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{NodeId, page_size};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, fs::File};
 
@@ -43,7 +43,7 @@ impl MappedPages {
     pub fn bytes_of(&mut self, piece: &CachedPiece) -> Option<u64> {
         Some(
             self.are_mapped(piece)?.into_iter().filter(|is_mapped| *is_mapped).count() as u64
-                * PAGE,
+                * page_size(),
         )
     }
 
@@ -76,7 +76,7 @@ impl MappedPages {
         self.counts.refresh();
         let addresses = piece.addresses();
         let mut are_mapped = Vec::with_capacity(addresses.len());
-        for run in addresses.chunk_by(|one, next| one + PAGE == *next) {
+        for run in addresses.chunk_by(|one, next| one + page_size() == *next) {
             let seen = are_mapped.len() + run.len();
             self.bytes.resize(run.len() * 8, 0);
             for entry in self.pagemap.read(run[0], &mut self.bytes).ok()?.iter() {
@@ -108,19 +108,19 @@ mod tests {
         };
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = directory.path().join("file");
-        fs::write(&path, vec![7; 8 * PAGE as usize]).expect("a file");
+        fs::write(&path, vec![7; 8 * page_size() as usize]).expect("a file");
         let piece = CachedFile::open(&roots, &path).map(|file| file.piece(0));
         let piece = piece.expect("tmpfs").expect("it can be mapped");
         assert_eq!(mapped.bytes_of(&piece), Some(0));
         let file = File::open(&path).expect("just written");
-        let other = FilePages::map(&file, 0, 3 * PAGE as usize).expect("addresses");
+        let other = FilePages::map(&file, 0, 3 * page_size() as usize).expect("addresses");
         assert_eq!(mapped.bytes_of(&piece), Some(0), "no page has an address yet");
         other.populate(0..3).expect("it is in memory");
-        assert_eq!(mapped.bytes_of(&piece), Some(3 * PAGE));
+        assert_eq!(mapped.bytes_of(&piece), Some(3 * page_size()));
         drop(piece);
         let file = CachedFile::open(&roots, &path).expect("tmpfs");
         let unmapped = mapped.unmapped_nodes(&file, 0).expect("it can be read");
-        assert_eq!(unmapped.unmapped.values().sum::<u64>(), 5 * PAGE);
-        assert_eq!(unmapped.resident_bytes, 8 * PAGE);
+        assert_eq!(unmapped.unmapped.values().sum::<u64>(), 5 * page_size());
+        assert_eq!(unmapped.resident_bytes, 8 * page_size());
     }
 }

@@ -5,7 +5,7 @@
 //! VMA at a time, a read of a page of lines for about forty.
 
 use crate::Error;
-use numaloc_core::{Mempolicy, NodeId, PAGE, number};
+use numaloc_core::{Mempolicy, NodeId, number, page_size};
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -40,7 +40,7 @@ impl AtOnce {
     fn bytes(self) -> usize {
         match self {
             Self::One => 64,
-            Self::Many => number::index(PAGE),
+            Self::Many => number::index(page_size()),
         }
     }
 }

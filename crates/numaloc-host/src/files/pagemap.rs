@@ -1,6 +1,6 @@
 //! /proc/PID/pagemap: one 64-bit entry per virtual page (Documentation/admin-guide/mm/pagemap.rst).
 
-use numaloc_core::PAGE;
+use numaloc_core::{number, page_size, pmd_size};
 use numaloc_sys::{Categories, PageRegion, pagemap_scan};
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -40,8 +40,19 @@ pub struct Pagemap {
     file: File,
 }
 
-/// Entries to read at a time: 32 KiB, from which on larger reads gain nothing.
-pub const CHUNK: usize = 4096;
+/// Entries of 32 KiB: larger reads gain nothing.
+const CHUNK_LEAST: usize = 4096;
+
+/// Entries for the pages of one page table, which are those of a huge page: 512, 2048 or 8192 with base pages of 4, 16 or
+/// 64 KiB. The kernel holds mmap_lock for as many (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE).
+pub fn table_pages() -> usize {
+    number::index(pmd_size() / page_size())
+}
+
+/// Entries to read at a time: [`CHUNK_LEAST`], and at least two page tables, so that huge pages are in a read as a whole.
+pub fn chunk_pages() -> usize {
+    (2 * table_pages()).max(CHUNK_LEAST)
+}
 
 impl Pagemap {
     /// Takes an open /proc/PID/pagemap, which stays with that process even if its pid is reused.
@@ -54,7 +65,8 @@ impl Pagemap {
     pub fn read<'a>(&self, address: u64, bytes: &'a mut [u8]) -> io::Result<Entries<'a>> {
         let mut filled = 0;
         while filled < bytes.len() {
-            match self.file.read_at(&mut bytes[filled..], address / PAGE * 8 + filled as u64) {
+            match self.file.read_at(&mut bytes[filled..], address / page_size() * 8 + filled as u64)
+            {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

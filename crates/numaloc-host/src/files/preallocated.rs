@@ -5,7 +5,7 @@
 //! A read of it changes nothing that a process can see: the kernel clears it.
 
 use nix::sys::sysinfo::sysinfo;
-use numaloc_core::{PAGE, number};
+use numaloc_core::{number, page_size};
 use numaloc_sys::cached_pages;
 use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt as _};
 
@@ -15,7 +15,11 @@ use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt as _};
 /// From Linux 6.5 on, cachestat(2) finds each of them. Before that they are found where the file has neither holes nor pages in swap.
 pub(super) fn mark_preallocated(file: &File, offset: u64, resident: &mut [bool]) {
     let count = |pages: Range<usize>| {
-        cached_pages(file, offset + pages.start as u64 * PAGE, pages.len() as u64 * PAGE)
+        cached_pages(
+            file,
+            offset + pages.start as u64 * page_size(),
+            pages.len() as u64 * page_size(),
+        )
     };
     if by_counts(resident, 0, &count).is_err() && is_whole(file) {
         resident.fill(true);
@@ -51,7 +55,7 @@ fn by_counts(
 pub(super) fn is_whole(file: &File) -> bool {
     let has_no_holes = file
         .metadata()
-        .is_ok_and(|file| file.blocks() * 512 >= file.len().next_multiple_of(PAGE).max(1));
+        .is_ok_and(|file| file.blocks() * 512 >= file.len().next_multiple_of(page_size()).max(1));
     has_no_holes && !has_swapped()
 }
 
@@ -69,12 +73,12 @@ mod tests {
     #[test]
     fn pages_that_are_allocated_and_unused_are_marked() {
         let file = tempfile::tempfile_in("/dev/shm").expect("a file");
-        file.write_all_at(&[7], 300 * PAGE).expect("a page");
-        let [start, bytes] = [100, 57].map(|pages| pages * PAGE as i64);
+        file.write_all_at(&[7], 300 * page_size()).expect("a page");
+        let [start, bytes] = [100, 57].map(|pages| pages * page_size() as i64);
         posix_fallocate(&file, start, bytes).expect("tmpfs allocates");
         let mut resident = vec![false; 512];
         resident[300] = true;
-        if cached_pages(&file, 0, PAGE).is_ok() {
+        if cached_pages(&file, 0, page_size()).is_ok() {
             mark_preallocated(&file, 0, &mut resident);
             let expected: Vec<_> =
                 (0..512).map(|page| (100..157).contains(&page) || page == 300).collect();
@@ -87,7 +91,7 @@ mod tests {
     fn without_counts_a_file_without_holes_is_whole() {
         let file = tempfile::tempfile_in("/dev/shm").expect("a file");
         assert!(!is_whole(&file), "it is empty");
-        posix_fallocate(&file, 0, 5 * PAGE as i64).expect("tmpfs allocates");
+        posix_fallocate(&file, 0, 5 * page_size() as i64).expect("tmpfs allocates");
         let swap = sysinfo().expect("every kernel has it");
         assert_eq!(is_whole(&file), swap.swap_free() == swap.swap_total());
     }

@@ -5,7 +5,7 @@ use nix::{
     fcntl::{OFlag, openat},
     sys::stat::Mode,
 };
-use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index, number};
+use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, ids::Index, number, page_size};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -48,14 +48,14 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> Error {
 /// All bytes of an open file. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then
 /// reads a few bytes at a time. This function reads as much as the kernel gives at once, which is a page.
 pub(crate) fn whole(file: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(2 * number::index(PAGE));
+    let mut bytes = Vec::with_capacity(2 * number::index(page_size()));
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// As [`whole`], of a file that the kernel prints all at once (fs/seq_file.c, `single_open`): what does not fill the buffer has its end.
 pub(crate) fn printed_at_once(mut file: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 2 * number::index(PAGE)];
+    let mut bytes = vec![0; 2 * number::index(page_size())];
     let read = loop {
         match file.read(&mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -9,7 +9,7 @@ use crate::{
         read,
     },
 };
-use numaloc_core::{HUGE, PAGE};
+use numaloc_core::{page_size, pmd_size};
 use numaloc_sys::{Categories, PageRegion, Scratch};
 use std::fs::File;
 
@@ -39,7 +39,7 @@ impl OwnPageMap {
     pub fn can_scan(&self) -> bool {
         let (address, mut region) = (present_page(), [PageRegion::default()]);
         self.0.as_ref().is_some_and(|pagemap| {
-            pagemap.scan(address, address + PAGE, Categories::PRESENT, &mut region).is_ok()
+            pagemap.scan(address, address + page_size(), Categories::PRESENT, &mut region).is_ok()
         })
     }
 
@@ -51,7 +51,7 @@ impl OwnPageMap {
 /// The address of a page that is certainly present: one of the stack.
 fn present_page() -> u64 {
     let local = 1u8;
-    std::hint::black_box(&raw const local) as u64 / PAGE * PAGE
+    std::hint::black_box(&raw const local) as u64 / page_size() * page_size()
 }
 
 /// Whether this kernel is of this version or a later one. For what cannot be found out by trying.
@@ -74,7 +74,7 @@ pub fn small_folios(roots: &Roots) -> bool {
             return false;
         };
         let on = |text: &str| !text.contains("[never]");
-        kb << 10 < HUGE && on(&enabled) && (!enabled.contains("[inherit]") || on(&global))
+        kb << 10 < pmd_size() && on(&enabled) && (!enabled.contains("[inherit]") || on(&global))
     })
 }
 

@@ -201,7 +201,7 @@ mod tests {
         let memory = NodeMemoryReader::new(&fake.roots()).expect("it has zones");
         let natures = read(&fake.roots(), memory.movable_bytes());
         let movable = |node| natures[&NodeId(node)].movable_bytes;
-        let expected = (Some(0), Some(32 * numaloc_core::PAGE), Some(0));
+        let expected = (Some(0), Some(32 * numaloc_core::page_size()), Some(0));
         assert_eq!((movable(0), movable(2), movable(3)), expected);
         let expected = [SideCache { level: 1, bytes: 524_288, line_bytes: 64 }];
         assert_eq!(natures[&NodeId(0)].side_caches, expected);

@@ -8,7 +8,7 @@ use crate::{
     },
     nodes::protected,
 };
-use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE, Supply};
+use numaloc_core::{HugePool, NodeId, NodeMemory, Supply, page_size};
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -17,6 +17,9 @@ use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
 };
+
+/// Bytes of a node's meminfo that are read at most: the file has about 1.6 KiB.
+const MEMINFO_MAX: usize = 4096;
 
 /// A sysfs file that is kept open from the first read on: each read at offset 0 makes the kernel generate its text again.
 #[derive(Debug)]
@@ -106,8 +109,8 @@ impl KeptNode {
     }
     /// Its memory without its pools.
     fn memory(&self, watermarks: Watermarks, protected_bytes: u64) -> Result<NodeMemory, Error> {
-        // The file has about 1.6 KiB, and the fields that are needed are in its first lines.
-        let text = self.meminfo.text::<4096>()?;
+        // The fields that are needed are in its first lines.
+        let text = self.meminfo.text::<MEMINFO_MAX>()?;
         let bytes = |field| self.meminfo.meminfo_bytes(&text, field);
         let file = |field| bytes(field).unwrap_or(0);
         let unclean_bytes = file("Dirty:") + file("Writeback:");
@@ -244,7 +247,7 @@ pub fn node_free_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
 fn field_bytes(roots: &Roots, node: NodeId, field: &str) -> Result<u64, Error> {
     let path = roots.sys.join(format!("devices/system/node/node{node}/meminfo"));
     let meminfo = SysfsFile::new(path);
-    match meminfo.text::<4096>() {
+    match meminfo.text::<MEMINFO_MAX>() {
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(0),
         text => meminfo.meminfo_bytes(&text?, field),
     }
@@ -281,7 +284,7 @@ fn watermarks(zones: &[Zone]) -> BTreeMap<NodeId, Watermarks> {
             0 => mark,
             reserve => mark.saturating_add(reserve).min(zone.free.max(mark)),
         };
-        let bytes = |mark: u64| withheld(mark.saturating_sub(zone.boost)) * PAGE;
+        let bytes = |mark: u64| withheld(mark.saturating_sub(zone.boost)) * page_size();
         let sums = sums.entry(zone.node).or_default();
         sums.min_bytes += bytes(zone.min);
         sums.low_bytes += bytes(zone.low);
@@ -294,7 +297,7 @@ fn movable_bytes(zones: &[Zone]) -> BTreeMap<NodeId, u64> {
     let mut found = BTreeMap::new();
     for zone in zones {
         let pages = if zone.is_movable { zone.managed } else { 0 };
-        *found.entry(zone.node).or_insert(0_u64) += pages.saturating_mul(PAGE);
+        *found.entry(zone.node).or_insert(0_u64) += pages.saturating_mul(page_size());
     }
     found
 }
@@ -337,9 +340,9 @@ Node 64, zone   Normal
     fn watermarks_are_summed_without_boost_and_per_cpu_lists() {
         let sums = watermarks(&zones(ZONEINFO));
         let pages = |min, low, high| Watermarks {
-            min_bytes: min * PAGE,
-            low_bytes: low * PAGE,
-            high_bytes: high * PAGE,
+            min_bytes: min * page_size(),
+            low_bytes: low * page_size(),
+            high_bytes: high * page_size(),
         };
         assert_eq!(sums[&NodeId(0)], pages(44, 55 + 5, 66 + 100));
         assert_eq!(sums[&NodeId(64)], pages(0, 0, 7));
@@ -367,9 +370,9 @@ Node 0, zone   Normal
         protection: (0, 0, 0, 0)
 ";
         let expected = Watermarks {
-            min_bytes: (2816 + 1400 + 30) * PAGE,
-            low_bytes: (2816 + 1500 + 40) * PAGE,
-            high_bytes: (2816 + 1600 + 50) * PAGE,
+            min_bytes: (2816 + 1400 + 30) * page_size(),
+            low_bytes: (2816 + 1500 + 40) * page_size(),
+            high_bytes: (2816 + 1600 + 50) * page_size(),
         };
         assert_eq!(watermarks(&zones(zoneinfo))[&NodeId(0)], expected);
     }

@@ -1,7 +1,7 @@
 //! Namespaces of persistent memory (`/sys/bus/nd`, as `ndctl list` shows them) and DAX devices (`/sys/bus/dax`, as `daxctl list` does).
 
 use crate::{Roots, files::read, nodes::dax_memory::is_memory};
-use numaloc_core::{NodeId, PAGE, StorageDevice, StorageMode};
+use numaloc_core::{NodeId, StorageDevice, StorageMode, page_size};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -54,7 +54,7 @@ fn namespace(nd: &Path, name: String, directory: &Path) -> Option<StorageDevice>
     // Without a device of its own its driver takes DRAM (drivers/nvdimm/pmem.c, `pmem_attach_disk`).
     let map = holder.as_ref().map_or(Some("ram".to_owned()), |holder| word(&holder.join("mode")));
     let descriptor_bytes = match has_pages && map.as_deref() == Some("ram") {
-        true => bytes / PAGE * DESCRIPTOR,
+        true => bytes / page_size() * DESCRIPTOR,
         false => 0,
     };
     let disks = holder.iter().map(PathBuf::as_path).chain([directory]);

@@ -5,7 +5,7 @@ use crate::{
     files::{globs, read},
     processes::process,
 };
-use numaloc_core::{NodeId, PAGE, live::CountedMemory};
+use numaloc_core::{NodeId, live::CountedMemory, page_size};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -60,7 +60,7 @@ fn parse_numa_stat(text: &str) -> CountedMemory {
         .into_iter()
         .find(|prefix| lines.contains_key(&*format!("{prefix}total")));
     if let Some(prefix) = prefix {
-        let of = |kind: &str| of(&format!("{prefix}{kind}"), PAGE);
+        let of = |kind: &str| of(&format!("{prefix}{kind}"), page_size());
         return CountedMemory { nodes: of("anon"), cache: of("file"), ..CountedMemory::default() };
     }
     let (mut nodes, mut cache) = (of("anon", 1), of("file", 1));

@@ -2,7 +2,7 @@
 
 use crate::{Error, Roots, files::read};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use procfs::{FromRead, process::Stat};
 use std::{
     fs,
@@ -42,7 +42,7 @@ impl OwnProcess {
         let limit = getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft);
         Ok(Self {
             cpu: ticks(stat.utime + stat.stime) + numaloc_sys::companions_cpu_time(),
-            resident_bytes: stat.rss * PAGE,
+            resident_bytes: stat.rss * page_size(),
             virtual_bytes: stat.vsize,
             threads: stat.num_threads.try_into().unwrap_or_default(),
             open_files: open_files(&roots.proc.join("self/fd"))?,

@@ -20,8 +20,8 @@ use crate::{
     survey::{mappers::MapperSearch, mounts::internal_device, space::AddressSpace},
 };
 use numaloc_core::{
-    Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
-    Rule,
+    Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, Pages, Residency, Rule,
+    page_size,
 };
 use std::{
     cmp::Reverse,
@@ -177,7 +177,7 @@ impl AttachedSearch<'_> {
             };
             let is_theirs = others.as_ref().is_none_or(|others| others.contains(&key));
             let Some((cache, resident_bytes)) = self.look(&file, mapped)? else { continue };
-            if has_swap && file.page_bytes() == PAGE {
+            if has_swap && file.page_bytes() == page_size() {
                 // Memory that is allocated for a file on tmpfs is resident or in swap.
                 found.swapped_bytes += file.allocated_bytes().saturating_sub(resident_bytes);
             }

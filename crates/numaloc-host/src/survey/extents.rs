@@ -7,7 +7,9 @@
 //! like that, too; their pages then show that they are different.
 
 use crate::files::maps::{Object, Vma};
-use numaloc_core::{Extent, Indexing, Kind, Mapping, Mempolicy, Origin, PAGE, Pages, Residency};
+use numaloc_core::{
+    Extent, Indexing, Kind, Mapping, Mempolicy, Origin, Pages, Residency, page_size,
+};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Most mappings that the parts of a target may list beyond one for each of its VMAs: 16 MiB of memory. Mappings of one object that
@@ -258,7 +260,7 @@ fn origin(piece: &Piece, from: u64) -> Origin {
         };
         return Origin { first_page: 0, skew_bytes: from, inode, indexing };
     }
-    let first_page = vma.offset.saturating_sub(piece.skew) / PAGE;
+    let first_page = vma.offset.saturating_sub(piece.skew) / page_size();
     let skew_bytes = piece.skew + (from - vma.offset);
     Origin { first_page, skew_bytes, inode: 0, indexing }
 }
@@ -267,7 +269,7 @@ fn origin(piece: &Piece, from: u64) -> Origin {
 mod tests {
     use super::*;
     use crate::files::maps::parse_line;
-    use numaloc_core::HUGE;
+    use numaloc_core::pmd_size;
 
     /// Length in bytes, which pages belong to it, and mappings as (process, start).
     type Flat = (u64, Pages, Vec<(usize, u64)>);
@@ -414,15 +416,15 @@ mod tests {
     fn common_parts_are_where_pages_with_several_mappings_were_seen() {
         let line: &[&str] = &["200000-a00000 rw-p 0 00:00 0"];
         let parts = parts_of(&[line, line, line]);
-        let seen = [0..8 << 20, 0..HUGE, 0..0];
+        let seen = [0..8 << 20, 0..pmd_size(), 0..0];
         let seen = seen.map(|range| Vec::from_iter(Some(range).filter(|range| !range.is_empty())));
         let start = 0x20_0000;
         let pages = Pages::Common(Default::default());
         assert_eq!(
             flat(common(&parts, &seen).expect("they overlap little")),
             [
-                (HUGE, pages.clone(), vec![(0, start), (1, start)]),
-                (3 * HUGE, pages, vec![(0, start + HUGE)]),
+                (pmd_size(), pages.clone(), vec![(0, start), (1, start)]),
+                (3 * pmd_size(), pages, vec![(0, start + pmd_size())]),
             ]
         );
     }

@@ -10,11 +10,13 @@ use crate::{
     limits::probe,
     survey::scan::PageRun,
 };
-use numaloc_core::{HUGE, Kind, PAGE, number};
+use numaloc_core::{Kind, number, page_size, pmd_size};
 use std::cell::OnceCell;
 
 /// Base pages of a huge page.
-const HUGE_PAGES: u64 = HUGE / PAGE;
+fn huge_pages() -> u64 {
+    pmd_size() / page_size()
+}
 
 /// The part of a folio that a page run shows. All in bytes, and in addresses of the mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Folios {
         hugetlb_bytes: Option<u64>,
         emit: &mut dyn FnMut(FolioPart),
     ) {
-        let whole = hugetlb_bytes.or(run.huge.then_some(HUGE));
+        let whole = hugetlb_bytes.or(run.huge.then_some(pmd_size()));
         if let Some(folio_bytes) = whole {
             let (mut address, end) = (address, address + run.bytes);
             while address < end {
@@ -76,35 +78,35 @@ impl Folios {
         let frame = |index: u64| run.entries.get(number::index(index)).map(|entry| entry.pfn());
         let mut index = 0;
         while let Some(pfn) = frame(index) {
-            let at = address + index * PAGE;
-            let (head, folio_bytes) = self.around(at, pfn, any_size).unwrap_or((at, PAGE));
-            let most = (head + folio_bytes - at) / PAGE;
+            let at = address + index * page_size();
+            let (head, folio_bytes) = self.around(at, pfn, any_size).unwrap_or((at, page_size()));
+            let most = (head + folio_bytes - at) / page_size();
             let follows = |&pages: &u64| frame(index + pages) == Some(pfn + pages);
             let pages = 1 + (1..most).take_while(follows).count() as u64;
-            emit(FolioPart { address: at, bytes: pages * PAGE, head, folio_bytes });
+            emit(FolioPart { address: at, bytes: pages * page_size(), head, folio_bytes });
             index += pages;
         }
     }
 
     /// Address and length of the folio of several pages that this frame belongs to, as it is mapped at `at`.
     fn around(&mut self, at: u64, pfn: u64, any_size: bool) -> Option<(u64, u64)> {
-        let within = pfn % HUGE_PAGES;
-        if !any_size && at / PAGE % HUGE_PAGES != within {
+        let within = pfn % huge_pages();
+        if !any_size && at / page_size() % huge_pages() != within {
             return None;
         }
         if !self.is_any(pfn, COMPOUND_HEAD | COMPOUND_TAIL) {
             return None;
         }
         if !any_size {
-            return Some((at / HUGE * HUGE, HUGE));
+            return Some((at / pmd_size() * pmd_size(), pmd_size()));
         }
         // Folios are at most as large as a huge page here, and aligned to their size in frames.
         let head = (pfn - within..=pfn).rev().find(|&frame| !self.is_any(frame, COMPOUND_TAIL));
         let head = head.unwrap_or(pfn);
         let tails =
-            (head + 1..head + HUGE_PAGES).take_while(|&pfn| self.is_any(pfn, COMPOUND_TAIL));
-        let bytes = (1 + tails.count() as u64) * PAGE;
-        Some((at.saturating_sub((pfn - head) * PAGE), bytes))
+            (head + 1..head + huge_pages()).take_while(|&pfn| self.is_any(pfn, COMPOUND_TAIL));
+        let bytes = (1 + tails.count() as u64) * page_size();
+        Some((at.saturating_sub((pfn - head) * page_size()), bytes))
     }
 
     /// Whether the frame's flags are known and have one of `kinds`.
@@ -147,12 +149,19 @@ mod tests {
     ) -> Vec<(u64, u64, u64)> {
         let bytes: Vec<u8> = frames.clone().flat_map(|pfn| (pfn | 1 << 63).to_ne_bytes()).collect();
         let entries = Entries::of(&bytes);
-        let run =
-            PageRun { bytes: (frames.end - frames.start) * PAGE, entries, ..PageRun::default() };
+        let run = PageRun {
+            bytes: (frames.end - frames.start) * page_size(),
+            entries,
+            ..PageRun::default()
+        };
         let mut found = Vec::new();
         folios.parts(&run, address, kind, None, &mut |part: FolioPart| {
             let before = part.address - part.head;
-            found.push((before / PAGE, part.bytes / PAGE, part.folio_bytes / PAGE));
+            found.push((
+                before / page_size(),
+                part.bytes / page_size(),
+                part.folio_bytes / page_size(),
+            ));
         });
         found
     }
@@ -160,9 +169,9 @@ mod tests {
     #[test]
     fn a_run_that_begins_and_ends_within_folios_shows_parts_of_them() {
         let (_fake, mut folios) = folios(&[4, 1, 1, 2, 8]);
-        let all = parts(&mut folios, 512..528, HUGE, Kind::Shmem);
+        let all = parts(&mut folios, 512..528, pmd_size(), Kind::Shmem);
         assert_eq!(all, [(0, 4, 4), (0, 1, 1), (0, 1, 1), (0, 2, 2), (0, 8, 8)]);
-        let cut = parts(&mut folios, 515..523, HUGE + 3 * PAGE, Kind::Shmem);
+        let cut = parts(&mut folios, 515..523, pmd_size() + 3 * page_size(), Kind::Shmem);
         assert_eq!(cut, [(3, 1, 4), (0, 1, 1), (0, 1, 1), (0, 2, 2), (0, 3, 8)]);
     }
 
@@ -170,20 +179,26 @@ mod tests {
     fn a_huge_page_is_known_by_any_of_its_pages() {
         let (_fake, mut folios) = folios(&[512]);
         assert_eq!(
-            parts(&mut folios, 700..702, 7 * HUGE + 188 * PAGE, Kind::Heap),
+            parts(&mut folios, 700..702, 7 * pmd_size() + 188 * page_size(), Kind::Heap),
             [(188, 2, 512)]
         );
         // Elsewhere in its huge page than the frame is: not the page that the flags are of.
-        assert_eq!(parts(&mut folios, 700..701, 7 * HUGE, Kind::Heap), [(0, 1, 1)]);
+        assert_eq!(parts(&mut folios, 700..701, 7 * pmd_size(), Kind::Heap), [(0, 1, 1)]);
     }
 
     #[test]
     fn hugetlb_pages_are_cut_at_their_bounds_and_nothing_is_looked_up() {
-        let run = PageRun { bytes: 2 * HUGE, ..PageRun::default() };
+        let run = PageRun { bytes: 2 * pmd_size(), ..PageRun::default() };
         let mut found = Vec::new();
         let mut folios = Folios::new(&Fake::new().roots());
         let mut emit = |part: FolioPart| found.push((part.address, part.bytes, part.head));
-        folios.parts(&run, 3 * HUGE, Kind::Shmem, Some(2 * HUGE), &mut emit);
-        assert_eq!(found, [(3 * HUGE, HUGE, 2 * HUGE), (4 * HUGE, HUGE, 4 * HUGE)]);
+        folios.parts(&run, 3 * pmd_size(), Kind::Shmem, Some(2 * pmd_size()), &mut emit);
+        assert_eq!(
+            found,
+            [
+                (3 * pmd_size(), pmd_size(), 2 * pmd_size()),
+                (4 * pmd_size(), pmd_size(), 4 * pmd_size())
+            ]
+        );
     }
 }

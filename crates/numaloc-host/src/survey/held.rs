@@ -8,7 +8,7 @@ use crate::{
     files::{file_system::device_numbers, maps::Object, read::numbered},
     survey::{Survey, vmas},
 };
-use numaloc_core::{HeldFile, PAGE};
+use numaloc_core::{HeldFile, page_size};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashSet},
@@ -73,7 +73,7 @@ fn held(fd: i32, at: &Path, process: usize) -> Option<(Object, HeldFile)> {
     let file = fs::metadata(at).ok()?;
     let bytes = file.blocks() * 512;
     // Files in huge pages are not moved by their names.
-    if !file.is_file() || bytes < LEAST || file.blksize() != PAGE {
+    if !file.is_file() || bytes < LEAST || file.blksize() != page_size() {
         return None;
     }
     let object = Object::File { device: device_numbers(file.dev()), inode: file.ino() };

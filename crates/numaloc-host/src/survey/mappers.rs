@@ -17,7 +17,7 @@ use crate::{
     processes::thread::{self, Layout},
     survey::{space::AddressSpace, used_files::silent},
 };
-use numaloc_core::{HUGE, Mappers, Process};
+use numaloc_core::{Mappers, Process, page_size, pmd_size};
 use numaloc_sys::kcmp_vm;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -25,8 +25,11 @@ use std::{
     path::Path,
 };
 
-/// Bytes that one page table with entries of 2 MiB maps.
-const TABLE: u64 = 1 << 30;
+/// Bytes that one page table maps whose entries are as large as a huge page (the kernel's PUD_SIZE): 1 GiB with base pages
+/// of 4 KiB.
+fn table_bytes() -> u64 {
+    pmd_size() * (page_size() / 8)
+}
 /// The inode of the first pid namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 const FIRST_PIDS: u64 = 0xefff_fffc;
 
@@ -76,8 +79,9 @@ pub(super) struct Asked {
 
 /// Whether processes may share page tables of a mapping (mm/hugetlb.c, `want_pmd_share`).
 fn may_share_tables(vma: &Vma) -> bool {
-    let is_whole = vma.start.next_multiple_of(TABLE) < vma.end / TABLE * TABLE;
-    vma.shared && vma.hugetlb_bytes == Some(HUGE) && is_whole
+    let table = table_bytes();
+    let is_whole = vma.start.next_multiple_of(table) < vma.end / table * table;
+    vma.shared && vma.hugetlb_bytes == Some(pmd_size()) && is_whole
 }
 
 /// The bytes of its object that a VMA shows.
@@ -295,7 +299,7 @@ mod tests {
     fn mappers(fake: &Fake, targets: i32, tells_shared_tables: bool) -> Vec<Mappers> {
         let spaces: Vec<AddressSpace> = (100..100 + targets).map(|pid| fake.space(pid)).collect();
         let vma = |line: &str| Vma {
-            hugetlb_bytes: Some(HUGE),
+            hugetlb_bytes: Some(pmd_size()),
             ..maps::parse_line(line).expect("a line")
         };
         let vmas = |space: &AddressSpace| {

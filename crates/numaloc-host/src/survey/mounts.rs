@@ -294,7 +294,7 @@ fn bytes(size: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::{fake::Fake, files::maps::parse_line};
-    use numaloc_core::HUGE;
+    use numaloc_core::pmd_size;
 
     const MOUNTS: &str = "\
         22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n\
@@ -316,7 +316,7 @@ mod tests {
         let all: BTreeMap<DeviceNumber, FileSystem> = mounts(MOUNTS).filter_map(known).collect();
         let expected = [
             ((0, 20), FileSystem::Other),
-            ((0, 31), FileSystem::Hugetlbfs(HUGE)),
+            ((0, 31), FileSystem::Hugetlbfs(pmd_size())),
             ((0, 32), FileSystem::Hugetlbfs(1 << 30)),
             ((0, 33), FileSystem::Other),
             ((0, 34), FileSystem::Tmpfs),
@@ -347,7 +347,7 @@ mod tests {
         let guest = "40000000-80000000 rw-s 00000000 00:1f 77 /dev/hugepages/guest";
         assert_eq!(bytes(guest), None, "the host has no pools");
         fake.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1\n");
-        assert_eq!(bytes(guest), Some(HUGE));
+        assert_eq!(bytes(guest), Some(pmd_size()));
         assert_eq!(bytes(&guest.replace("00:1f", "00:20")), Some(1 << 30));
         assert_eq!(bytes(&guest.replace("00:1f", "00:14")), None);
         assert_eq!(bytes(&guest.replace("00:1f", "00:7f")), None, "it is unknown");

@@ -1,13 +1,14 @@
 //! Neighbouring mappings of a process: small ones that lie so close together that their page maps are read in one go.
 
 use crate::survey::extents::Part;
-use numaloc_core::{HUGE, Mapping, PAGE, Pages};
+use numaloc_core::{Mapping, Pages, page_size, pmd_size};
 use std::ops::Range;
 
-/// Largest hole between two of them. To read an entry of a hole takes a few nanoseconds, so this one takes less than another system call.
-const HOLE: u64 = 128 * PAGE;
-/// Bytes from the first to the end of the last one: two page tables, after which a look that can wait leaves a gap (`scan::gaps`).
-const SPAN: u64 = 2 * HUGE;
+/// Pages of the largest hole between two of them. To read an entry of a hole takes a few nanoseconds, so this one takes less than
+/// another system call.
+const HOLE_PAGES: u64 = 128;
+/// Page tables from the first to the end of the last one, after which a look that can wait leaves a gap (`scan::gaps`).
+const SPAN_TABLES: u64 = 2;
 
 /// Neighbours, in the order of their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,9 @@ impl Neighbours {
         bytes: u64,
     ) -> Option<Self> {
         let [Mapping { process, start }] = *mappings else { return None };
-        let is_small =
-            matches!(pages, Pages::All | Pages::Own) && hugetlb_bytes.is_none() && bytes < HUGE;
+        let is_small = matches!(pages, Pages::All | Pages::Own)
+            && hugetlb_bytes.is_none()
+            && bytes < pmd_size();
         is_small.then(|| Self { process, addresses: start..start + bytes })
     }
 
@@ -36,8 +38,8 @@ impl Neighbours {
     pub fn add(&mut self, next: &Self) -> bool {
         let Range { start, end } = self.addresses;
         let is_near = self.process == next.process
-            && (end..=end + HOLE).contains(&next.addresses.start)
-            && next.addresses.end - start <= SPAN;
+            && (end..=end + HOLE_PAGES * page_size()).contains(&next.addresses.start)
+            && next.addresses.end - start <= SPAN_TABLES * pmd_size();
         if is_near {
             self.addresses.end = next.addresses.end;
         }
@@ -77,9 +79,9 @@ mod tests {
     use numaloc_core::Origin;
 
     fn part(start: u64, pages: u64) -> Part {
-        let extent = anonymous(start * PAGE, pages * PAGE);
+        let extent = anonymous(start * page_size(), pages * page_size());
         let origin = Origin::default();
-        Part { extent, object: Object::Anonymous, offset: start * PAGE, origin }
+        Part { extent, object: Object::Anonymous, offset: start * page_size(), origin }
     }
 
     fn groups_of(parts: &[Part]) -> Vec<Range<usize>> {
@@ -91,7 +93,7 @@ mod tests {
         let near = [part(8, 1), part(10, 1), part(11, 200), part(211 + 128, 1)];
         assert_eq!(groups_of(&near), Vec::from_iter(std::iter::once(0..4)));
         let addresses = groups(&near, |_| false).find_map(|(_, all)| Some(all?.addresses));
-        assert_eq!(addresses, Some(8 * PAGE..340 * PAGE));
+        assert_eq!(addresses, Some(8 * page_size()..340 * page_size()));
         assert_eq!(groups_of(&[part(8, 1), part(9 + 129, 1)]), [0..1, 1..2], "a large hole");
         assert_eq!(groups_of(&[part(8, 1), part(8, 1)]), [0..1, 1..2], "not one behind the other");
         let long = [part(0, 1), part(1, 511), part(512, 511), part(1023, 1), part(1024, 1)];

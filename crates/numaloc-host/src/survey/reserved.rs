@@ -15,7 +15,7 @@ use crate::{
     survey::{space::AddressSpace, walks::Walks},
 };
 use numaloc_core::{
-    Chunks, Claims, Extent, HUGE, NodeId, NodeResidency, PAGE, Pages, Residency,
+    Chunks, Claims, Extent, NodeId, NodeResidency, Pages, Residency, page_size, pmd_size,
     reservation::{LARGE, is_reservation},
 };
 use std::collections::BTreeMap;
@@ -52,14 +52,16 @@ impl Reserved {
         stop: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let bytes = |vma: &Vma| vma.end - vma.start;
-        let is_counted = |vma: &&Vma| bytes(vma) >= HUGE && vma.fixed.is_none();
+        let is_counted = |vma: &&Vma| bytes(vma) >= pmd_size() && vma.fixed.is_none();
         let reserved = vmas.iter().filter(is_counted).map(bytes).fold(0, u64::saturating_add);
         if reserved < LARGE {
             return Ok(());
         }
         let statm = space.read("statm", read::text)?.unwrap_or_default();
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        let Some(resident) = pages.map(|pages| pages.saturating_mul(PAGE)) else { return Ok(()) };
+        let Some(resident) = pages.map(|pages| pages.saturating_mul(page_size())) else {
+            return Ok(());
+        };
         if !is_reservation(reserved, resident) {
             return Ok(());
         }
@@ -69,7 +71,7 @@ impl Reserved {
         let mut counts = counts.unwrap_or_default();
         for vma in vmas.iter().filter(is_counted) {
             let Some(Counts { nodes, is_shared }) = counts.remove(&vma.start) else { continue };
-            let nodes = nodes.into_iter().map(|(node, pages)| (node, pages * PAGE));
+            let nodes = nodes.into_iter().map(|(node, pages)| (node, pages * page_size()));
             // Memory that several processes map takes the page map to find out whose it is.
             let is_all = bytes(vma) >= LARGE && vma.object == Object::Anonymous && !is_shared;
             let counted = Counted { bytes: bytes(vma), nodes: nodes.collect(), is_all };
@@ -146,11 +148,12 @@ mod tests {
         let mapping = |start| Mapping { process: 0, start };
         let extent = |bytes, mappings| Extent { mappings, ..anonymous(TIB, bytes) };
         let whole = extent(16 * TIB, vec![mapping(TIB)]);
-        let known = |nodes, extent: &Extent| reserved(nodes, true).of(extent, &claims);
-        let found = known(&[(0, 8 * PAGE), (1, PAGE)], &whole).expect("the whole");
-        assert_eq!(found.nodes[&NodeId(1)].owned_bytes, PAGE);
+        let known =
+            |nodes: &[(u32, u64)], extent: &Extent| reserved(nodes, true).of(extent, &claims);
+        let found = known(&[(0, 8 * page_size()), (1, page_size())], &whole).expect("the whole");
+        assert_eq!(found.nodes[&NodeId(1)].owned_bytes, page_size());
         assert_eq!(found.away.bytes(), 16 * TIB, "any of it may be away");
-        let at_home = known(&[(0, 8 * PAGE)], &whole).expect("the whole");
+        let at_home = known(&[(0, 8 * page_size())], &whole).expect("the whole");
         assert_eq!(at_home.away, Chunks::default());
         for other in [
             extent(8 * TIB, vec![mapping(TIB)]),
@@ -158,7 +161,11 @@ mod tests {
             extent(16 * TIB, vec![mapping(TIB), mapping(TIB)]),
         ] {
             assert_eq!(known(&[], &other), None, "{other:?}");
-            assert_eq!(reserved(&[(0, PAGE)], true).resident_bytes(&other), None, "{other:?}");
+            assert_eq!(
+                reserved(&[(0, page_size())], true).resident_bytes(&other),
+                None,
+                "{other:?}"
+            );
         }
     }
 
@@ -168,15 +175,15 @@ mod tests {
         let whole = anonymous(TIB, 16 * TIB);
         let own = Extent { pages: Pages::Own, ..whole.clone() };
         for (extent, is_all) in [(&whole, false), (&own, true), (&own, false)] {
-            let some = reserved(&[(0, 8 * PAGE), (1, PAGE)], is_all);
+            let some = reserved(&[(0, 8 * page_size()), (1, page_size())], is_all);
             assert_eq!(
                 (some.of(extent, &claims), some.resident_bytes(extent)),
-                (None, Some(9 * PAGE))
+                (None, Some(9 * page_size()))
             );
             let none = reserved(&[], is_all).of(extent, &claims);
             assert_eq!(none, Some(Residency::default()), "known to be empty");
         }
-        assert_eq!(reserved(&[(0, PAGE)], false).nodes(0, TIB), None);
+        assert_eq!(reserved(&[(0, page_size())], false).nodes(0, TIB), None);
         assert_eq!(reserved(&[], false).nodes(0, TIB), Some(&BTreeMap::new()));
     }
 
@@ -207,9 +214,9 @@ mod tests {
             (*bytes, nodes.values().copied().collect::<Vec<_>>(), *is_all)
         };
         assert_eq!(counted.len(), 3, "no short mapping and no device");
-        assert_eq!(of(0x1000_0000_0000), (TIB, vec![2 * PAGE, PAGE], true));
+        assert_eq!(of(0x1000_0000_0000), (TIB, vec![2 * page_size(), page_size()], true));
         assert_eq!(of(0x2000_0000_0000), (8 << 30, vec![], false));
-        assert_eq!(of(0x3000_0000_0000), (HUGE, vec![PAGE], false));
-        assert_eq!(count(TIB / PAGE), BTreeMap::new(), "most of it is resident");
+        assert_eq!(of(0x3000_0000_0000), (pmd_size(), vec![page_size()], false));
+        assert_eq!(count(TIB / page_size()), BTreeMap::new(), "most of it is resident");
     }
 }

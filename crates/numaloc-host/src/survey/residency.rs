@@ -22,10 +22,11 @@ use crate::{
 };
 use holes::Holes;
 use numaloc_core::{
-    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, Origin, PAGE, Pages, Residency,
+    Chunks, Claim, ClaimSet, Claims, Extent, NodeId, Origin, Pages, Residency,
     grains::{Raster, grain_bytes},
-    number,
+    number, page_size,
     phase::Phases,
+    pmd_size,
 };
 use parking_lot::Mutex;
 use std::{
@@ -95,7 +96,8 @@ fn ranges(Part { extent, .. }: &Part) -> impl Iterator<Item = Range<u64>> {
     let (start, bytes) = (extent.mappings[0].start, extent.bytes);
     let piece = PIECE * (extent.mappings.len() as u64 / MAPPINGS).max(1);
     let piece = piece.max(bytes / PIECES);
-    let end = move |from: u64| ((start + from + piece).next_multiple_of(HUGE) - start).min(bytes);
+    let end =
+        move |from: u64| ((start + from + piece).next_multiple_of(pmd_size()) - start).min(bytes);
     let next = move |before: &Range<u64>| (before.end < bytes).then(|| before.end..end(before.end));
     std::iter::successors(Some(0..end(0)), next)
 }
@@ -239,7 +241,7 @@ impl ExtentPages {
         if part.object != Object::Anonymous {
             return;
         }
-        let folio_bytes = if run.huge { HUGE } else { PAGE };
+        let folio_bytes = if run.huge { pmd_size() } else { page_size() };
         for offset in (run.offset..run.offset + run.bytes).step_by(number::index(folio_bytes)) {
             let index = place.origin.index(offset.cast_signed(), folio_bytes);
             self.phases.add(cycle, (index, folio_bytes), node);
@@ -345,7 +347,7 @@ impl TallyPlace<'_> {
             let head = part.head.wrapping_sub(mapped_at).cast_signed();
             let node = cycle.node(self.origin.index(head, part.folio_bytes));
             let (offset, bytes) = (part.address - mapped_at, part.bytes);
-            let huge = part.folio_bytes >= HUGE;
+            let huge = part.folio_bytes >= pmd_size();
             let run = PageRun { offset, bytes, huge, entries: Entries::default(), ..*run };
             let is_home = |on| tells_home && on == node;
             tally(found.entry(Some(node)), &run, start, is_home);
@@ -372,7 +374,8 @@ fn tally(
         Ownership::Stranger | Ownership::Several => tally.shared_bytes += run.bytes,
         Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
     }
-    tally.huge_bytes += if run.huge || looks_huge(run) { run.bytes / HUGE * HUGE } else { 0 };
+    tally.huge_bytes +=
+        if run.huge || looks_huge(run) { run.bytes / pmd_size() * pmd_size() } else { 0 };
 }
 
 /// Whether the frames of a page run of base-page entries follow each other as those of huge pages do. This is a guess, for
@@ -382,7 +385,7 @@ fn looks_huge(run: &PageRun<'_>) -> bool {
     let frames = run.entries.get(0).zip(run.entries.get(last));
     let in_a_row =
         |(first, end): (Entry, Entry)| end.pfn().wrapping_sub(first.pfn()) == last as u64;
-    run.bytes >= HUGE && frames.is_some_and(in_a_row)
+    run.bytes >= pmd_size() && frames.is_some_and(in_a_row)
 }
 
 #[cfg(test)]
@@ -397,15 +400,19 @@ mod tests {
 
     #[test]
     fn pieces_cover_each_extent_once_and_end_at_huge_pages() {
-        let sizes = [(HUGE - 4096, 4096), (HUGE, PIECE), (3 * HUGE + 8192, 5 * PIECE + 4096)];
+        let sizes = [
+            (pmd_size() - 4096, 4096),
+            (pmd_size(), PIECE),
+            (3 * pmd_size() + 8192, 5 * PIECE + 4096),
+        ];
         let parts = sizes.map(|(start, bytes)| part(start, bytes));
         for (index, Part { extent, .. }) in parts.iter().enumerate() {
             let mut end = 0;
             for range in ranges(&parts[index]) {
                 assert_eq!(range.start, end);
-                assert!(range.end > range.start && range.end - range.start <= PIECE + HUGE);
+                assert!(range.end > range.start && range.end - range.start <= PIECE + pmd_size());
                 let address = extent.mappings[0].start + range.end;
-                assert!(address.is_multiple_of(HUGE) || range.end == extent.bytes);
+                assert!(address.is_multiple_of(pmd_size()) || range.end == extent.bytes);
                 end = range.end;
             }
             assert_eq!(end, extent.bytes);
@@ -418,7 +425,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_piece() {
-        let parts = [part(0, 4096), part(8192, 4096), part(HUGE, PIECE)];
+        let parts = [part(0, 4096), part(8192, 4096), part(pmd_size(), PIECE)];
         let neighbours = Neighbours { process: 0, addresses: 0..12288 };
         let all = [ScanPiece::Neighbours(0..2, neighbours), ScanPiece::Range(2, 0..PIECE)];
         assert_eq!(pieces(&parts, |_| false).collect::<Vec<_>>(), all);

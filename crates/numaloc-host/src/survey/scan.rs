@@ -39,7 +39,7 @@ use ahead::ReadAhead;
 use gaps::Gaps;
 use halt::Halt;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
-use numaloc_core::{Claims, HUGE, Mappers, Mapping, NodeId, PAGE, Pages};
+use numaloc_core::{Claims, Mappers, Mapping, NodeId, Pages, page_size, pmd_size};
 use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
@@ -208,7 +208,9 @@ impl Scanner {
             for index in 0..pages {
                 places.push(match entries.get(index).filter(|entry| entry.is_present()) {
                     None => PageLocation::Absent,
-                    Some(entry) if self.is_zeros(view, index as u64 * PAGE, index, entry) => {
+                    Some(entry)
+                        if self.is_zeros(view, index as u64 * page_size(), index, entry) =>
+                    {
                         PageLocation::Absent
                     }
                     Some(entry) => {
@@ -226,7 +228,7 @@ impl Scanner {
             return Ok(());
         }
         let addresses: Vec<u64> =
-            unknown.iter().map(|&page| address + page as u64 * PAGE).collect();
+            unknown.iter().map(|&page| address + page as u64 * page_size()).collect();
         let nodes = Halt::unless_ended(ask(space, &addresses))?.unwrap_or_default();
         for (page, node) in unknown.into_iter().zip(nodes) {
             if let Ok(node) = u32::try_from(node) {
@@ -357,7 +359,7 @@ impl Scanner {
         }
         self.queried.resize(entries.len(), -1);
         let addresses: Vec<u64> =
-            indices.iter().map(|&index| address + index as u64 * PAGE).collect();
+            indices.iter().map(|&index| address + index as u64 * page_size()).collect();
         let status = ask(space, &addresses)?;
         indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
         Ok(())
@@ -413,10 +415,10 @@ impl<'a> MappedView<'a> {
         Self { space, start, lookup, mappers, hugetlb_bytes, ruled_out: RuledOut::default() }
     }
 
-    /// Whether what PAGEMAP_SCAN calls huge is of 2 MiB or more. It does so of hugetlb pages of each size (fs/proc/task_mmu.c,
+    /// Whether what PAGEMAP_SCAN calls huge is a whole huge page or more. It does so of hugetlb pages of each size (fs/proc/task_mmu.c,
     /// `pagemap_hugetlb_category`), and arm64 and RISC-V have some of 64 KiB.
     fn has_whole_huge(&self) -> bool {
-        self.hugetlb_bytes.is_none_or(|bytes| bytes >= HUGE)
+        self.hugetlb_bytes.is_none_or(|bytes| bytes >= pmd_size())
     }
 
     /// The process, and the address of the extent's byte at `offset` in it.

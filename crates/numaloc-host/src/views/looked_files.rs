@@ -152,7 +152,7 @@ fn with_node(roots: &Roots, error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::PAGE;
+    use numaloc_core::page_size;
 
     fn look(
         path: &Path,
@@ -166,7 +166,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let path = |name: &str| directory.path().join(name);
         for name in ["a", "b"] {
-            fs::write(path(name), [7; PAGE as usize]).expect("a file");
+            fs::write(path(name), vec![7; page_size() as usize]).expect("a file");
         }
         fs::hard_link(path("a"), path("c")).expect("a link");
         let refuse = |file: &CachedFile| {
@@ -179,7 +179,7 @@ mod tests {
         let looked = look(directory.path(), &refuse).expect("a directory");
         let files: Vec<_> = looked.files.iter().map(|file| &file.path).collect();
         assert_eq!((files, looked.count), (vec![&path("a")], 1));
-        assert_eq!(looked.files[0].cache.bytes(), PAGE);
+        assert_eq!(looked.files[0].cache.bytes(), page_size());
         let [(left_out, Error::FileRights { .. })] = &looked.left_out[..] else {
             panic!("{looked:?}");
         };

@@ -15,9 +15,9 @@ use crate::{
     },
 };
 use numaloc_core::{
-    Claims, HUGE, Mappers, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,
+    Claims, Mappers, Mapping, NodeSet, Options, Pages, Process, Topology, number, page_size,
     picture::{After, Area, Bounds, Panel, Picture, Read, Side, Stretch, again, areas, side},
-    planner,
+    planner, pmd_size,
 };
 use std::{cmp::Reverse, ops::Range, slice, sync::Arc};
 
@@ -153,8 +153,8 @@ impl<'a> Viewer<'a> {
                 ruled_out: Default::default(),
             };
             let bytes = range.end - range.start;
-            // Page maps are read by multiples of 2 MiB. From such an address on, no read ends within a huge page.
-            let head = (range.start.next_multiple_of(HUGE) - range.start).min(bytes);
+            // Page maps are read by multiples of a huge page. From such an address on, no read ends within a huge page.
+            let head = (range.start.next_multiple_of(pmd_size()) - range.start).min(bytes);
             for part in [0..head, head..bytes] {
                 scanner.scan(&scanned, part, &mut |run| stretches(range.start, &run, see))?;
             }
@@ -211,28 +211,28 @@ fn stretches(start: u64, run: &PageRun<'_>, see: &mut dyn FnMut(&Stretch)) {
     if run.huge {
         return tell(first..end, true);
     }
-    let (mut told, mut at) = (first, first.next_multiple_of(HUGE));
-    while at + HUGE <= end {
-        if is_huge_page(run, ((at - first) / PAGE) as usize) {
+    let (mut told, mut at) = (first, first.next_multiple_of(pmd_size()));
+    while at + pmd_size() <= end {
+        if is_huge_page(run, number::index((at - first) / page_size())) {
             tell(told..at, false);
-            tell(at..at + HUGE, true);
-            told = at + HUGE;
+            tell(at..at + pmd_size(), true);
+            told = at + pmd_size();
         }
-        at += HUGE;
+        at += pmd_size();
     }
     tell(told..end, false);
 }
 
-/// Whether the entries from `index` on, which is at a multiple of 2 MiB, are those of a huge page: their frames follow
+/// Whether the entries from `index` on, which is at a multiple of a huge page's size, are those of a huge page: their frames follow
 /// each other from such a multiple on. A scan meets a few huge pages as base pages before it notices ([`Scanner`]), and
 /// without PAGEMAP_SCAN all of them.
 fn is_huge_page(run: &PageRun<'_>, index: usize) -> bool {
-    const LAST: usize = (HUGE / PAGE) as usize - 1;
-    let frames = run.entries.get(index).zip(run.entries.get(index + LAST));
+    let index_last = number::index(pmd_size() / page_size()) - 1;
+    let frames = run.entries.get(index).zip(run.entries.get(index + index_last));
     frames.is_some_and(|(first, last)| {
         first.pfn() != 0
-            && (first.pfn() * PAGE).is_multiple_of(HUGE)
-            && last.pfn() == first.pfn() + LAST as u64
+            && (first.pfn() * page_size()).is_multiple_of(pmd_size())
+            && last.pfn() == first.pfn() + index_last as u64
     })
 }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut seen = Vec::new();
         stretches(start, run, &mut |stretch| {
             let Range { start, end } = stretch.range;
-            seen.push((start / PAGE, (end - start) / PAGE, stretch.huge));
+            seen.push((start / page_size(), (end - start) / page_size(), stretch.huge));
         });
         seen
     }
@@ -258,15 +258,16 @@ mod tests {
     #[test]
     fn huge_pages_are_distinguished_from_base_pages_with_frames_in_a_row() {
         let node = Some(NodeId(0));
-        let run = |entries| PageRun { bytes: 1200 * PAGE, node, entries, ..PageRun::default() };
+        let run =
+            |entries| PageRun { bytes: 1200 * page_size(), node, entries, ..PageRun::default() };
         let bytes = entries(512 * 7 - 100..512 * 7 + 1100);
-        let aligned = seen((512 * 3 - 100) * PAGE, &run(Entries::of(&bytes)));
+        let aligned = seen((512 * 3 - 100) * page_size(), &run(Entries::of(&bytes)));
         let first = 512 * 3 - 100;
         let expected =
             [(first, 100, false), (512 * 3, 512, true), (512 * 4, 512, true), (512 * 5, 76, false)];
         assert_eq!(aligned, expected);
         let moved = entries(512 * 7 - 99..512 * 7 + 1101);
-        assert_eq!(seen(first * PAGE, &run(Entries::of(&moved))), [(first, 1200, false)]);
+        assert_eq!(seen(first * page_size(), &run(Entries::of(&moved))), [(first, 1200, false)]);
         let hidden = entries((0..1200).map(|_| 0));
         assert_eq!(seen(0, &run(Entries::of(&hidden))), [(0, 1200, false)]);
     }
@@ -288,7 +289,10 @@ mod tests {
         let picture = picture(1);
         let [panel] = &picture.panels[..] else { panic!("{picture:?}") };
         let total = panel.before.total();
-        assert_eq!(total.nodes, [(NodeId(0), 8 * PAGE), (NodeId(1), 8 * PAGE)].into());
+        assert_eq!(
+            total.nodes,
+            [(NodeId(0), 8 * page_size()), (NodeId(1), 8 * page_size())].into()
+        );
         assert_eq!(total.remote_bytes(&panel.home), crate::fake::REMOTE);
         let rows: Vec<_> =
             panel.before.rows.iter().map(|row| (row.area.start, row.cells.len())).collect();

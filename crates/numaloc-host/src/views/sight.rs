@@ -8,8 +8,9 @@ use crate::{
     processes::{cgroup, pressure::Scope, thread::start_time},
 };
 use numaloc_core::{
-    NodeId, PAGE,
+    NodeId,
     advise::{Sight, Who},
+    page_size,
 };
 use std::{
     collections::BTreeMap,
@@ -81,8 +82,11 @@ fn resident(
         Who::Cgroup(path) => Target::Cgroup(path.clone()),
         Who::Process(identity) => Target::Pid(identity.pid),
     };
-    let looked =
-        look(stop, roots, &LookRequest { targets: vec![target], min_bytes: PAGE, interval })?;
+    let looked = look(
+        stop,
+        roots,
+        &LookRequest { targets: vec![target], min_bytes: page_size(), interval },
+    )?;
     let mut nodes = BTreeMap::new();
     for subject in &looked.look.subjects {
         let all = subject.resident.iter().chain(subject.hugetlb.values().flatten());

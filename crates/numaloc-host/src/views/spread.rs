@@ -10,7 +10,7 @@ use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
 };
-use numaloc_core::{CpuSet, NodeId, PAGE, layout::Layout, number};
+use numaloc_core::{CpuSet, NodeId, layout::Layout, number, page_size};
 use numaloc_sys::Scratch;
 use parking_lot::Mutex;
 use std::{
@@ -24,9 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PAGE_WORDS: usize = number::index(PAGE) / size_of::<u64>();
 /// A block that a thread claims, in words: 256 KiB.
-const BLOCK: usize = 64 * PAGE_WORDS;
+const BLOCK: usize = (256 << 10) / size_of::<u64>();
 
 /// The parameters of a measurement.
 #[derive(Clone, Debug)]
@@ -71,9 +70,9 @@ pub fn run(roots: &Roots, layout: Layout, how: &HowSpread) -> Result<Spread, Err
         move |source| Error::Measure { cpu_node, memory_node, what, source }
     };
     let count = how.nodes.len();
-    let pages = how.node_bytes / number::index(PAGE) * count;
-    let mut memory =
-        Scratch::untouched(pages * number::index(PAGE)).map_err(failed("allocating memory"))?;
+    let pages = how.node_bytes / number::index(page_size()) * count;
+    let mut memory = Scratch::untouched(pages * number::index(page_size()))
+        .map_err(failed("allocating memory"))?;
     for (index, (_, cpus)) in how.nodes.iter().enumerate() {
         let words = memory.words_mut();
         let own = |page: &usize| layout.node(*page, pages, count) == index;
@@ -108,9 +107,10 @@ fn touch(
     cpus: &CpuSet,
     pages: impl Iterator<Item = usize> + Send,
 ) -> io::Result<()> {
+    let page_words = number::index(page_size()) / size_of::<u64>();
     let one = || {
         cpus.iter().next().map_or(Ok(()), run_on)?;
-        pages.for_each(|page| words[page * PAGE_WORDS] = 1);
+        pages.for_each(|page| words[page * page_words] = 1);
         Ok(())
     };
     thread::scope(|scope| scope.spawn(one).join()).map_err(|_| panicked())?

@@ -40,7 +40,9 @@ pub struct CarryArgs {
 
 fn parse_min(text: &str) -> Result<u64, String> {
     match parse_size(text).map_err(|error| error.to_string())? {
-        bytes if bytes < numaloc_core::PAGE => Err("expected at least one page, 4K".into()),
+        bytes if bytes < numaloc_core::SMALLEST_PAGE => {
+            Err("expected at least one page, 4K".into())
+        }
         bytes if bytes > i64::MAX.unsigned_abs() => Err("expected at most 8 EiB".into()),
         bytes => Ok(bytes),
     }

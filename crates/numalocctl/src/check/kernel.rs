@@ -2,10 +2,10 @@
 
 use super::Findings;
 use crate::{doc::Check, units::size};
-use numaloc_core::PAGE;
 use numaloc_engine::balancing::follows_cpus;
-use numaloc_host::Error;
 
+/// The largest base pages with which numaloc is tested, in bytes.
+const TRIED_MAX: u64 = 16 << 10;
 /// The oldest kernel on which numaloc is tested.
 const OLDEST: (u32, u32) = (6, 1);
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
@@ -63,17 +63,17 @@ pub fn release(found: &Findings) -> Check {
     }
 }
 
-/// Whether the kernel's page size is one that numaloc knows.
-pub fn page_size(found: &Findings) -> Check {
+/// The sizes of the kernel's pages, in bytes.
+pub fn page_size(base: u64, huge: u64) -> Check {
     const NAME: &str = "page_size";
-    match &found.page_size {
-        Ok(()) => Check::ok(NAME, size(PAGE)),
-        Err(Error::PageSize { bytes }) => Check::problem(
+    let found = format!("{}, huge pages {}", size(base), size(huge));
+    match base {
+        ..=TRIED_MAX => Check::ok(NAME, found),
+        _ => Check::warning(
             NAME,
-            size(*bytes),
-            "boot a kernel with 4 KiB pages: no others are known",
+            found,
+            "numaloc has not run with pages of this size yet: compare a first run with numastat -p",
         ),
-        Err(error) => Check::problem(NAME, error.to_string(), "mount /proc"),
     }
 }
 

@@ -53,8 +53,8 @@ pub fn room(found: &Findings) -> Check {
         let total_bytes = node.memory.total_bytes;
         let reserve = Options::default().reserve(total_bytes);
         let (memory, way) = (&node.memory, Options::default().make_room);
-        let by_cache = memory.room_by_cache(Supply::BASE, reserve, way);
-        total_bytes > 0 && memory.room(Supply::BASE, reserve) + by_cache == 0
+        let by_cache = memory.room_by_cache(Supply::base(), reserve, way);
+        total_bytes > 0 && memory.room(Supply::base(), reserve) + by_cache == 0
     });
     let full: Vec<_> = full.map(|node| node.id.to_string()).collect();
     match full.is_empty() {

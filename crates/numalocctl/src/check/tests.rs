@@ -54,7 +54,6 @@ pub fn good() -> Findings {
     let (reclaim, compact) = (Permission::Allowed, Permission::Allowed);
     Findings {
         facts,
-        page_size: Ok(()),
         pfns_readable: true,
         pagemap_scan: true,
         topology,
@@ -100,7 +99,6 @@ fn bad() -> Findings {
     };
     let topology = Err(Error::Hwloc { reason: "no /sys".into() });
     let daemon = DaemonState::Refused("the role viewer\nis not yours".into());
-    let page_size = Err(Error::PageSize { bytes: 65536 });
     let (reclaim, compact) = (Permission::Absent, Permission::Refused);
     let ways = Some(RoomRights { reclaim, compact, demotes: false });
     let containers = ContainersState {
@@ -113,7 +111,6 @@ fn bad() -> Findings {
     let dsa = Found { devices: vec![device], ..Found::default() };
     Findings {
         facts,
-        page_size,
         pfns_readable: false,
         pagemap_scan: false,
         topology,
@@ -305,4 +302,17 @@ fn a_work_queue_is_missed_where_the_kernel_could_use_it() {
     let missed = check(false, true);
     assert_eq!((missed.level.name(), missed.found.as_str()), ("warning", none));
     assert!(missed.advice.is_some_and(|advice| advice.contains("manage_work_queue")));
+}
+
+/// Pages of 64 KiB have not been tried, and a host with them has to be told.
+#[test]
+fn sizes_of_pages_that_were_not_tried_are_a_warning() {
+    for base in [4 << 10, 16 << 10] {
+        assert_eq!(kernel::page_size(base, 32 << 20).level.name(), "ok");
+    }
+    let untried = kernel::page_size(64 << 10, 512 << 20);
+    assert_eq!(
+        (untried.level.name(), &*untried.found),
+        ("warning", "64.0 KiB, huge pages 512.0 MiB")
+    );
 }

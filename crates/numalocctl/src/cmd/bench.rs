@@ -15,7 +15,7 @@ use crate::{
 };
 use numaloc_api::timestamp;
 use numaloc_core::{Node, NodeId, Reserve, Supply, Topology, speed::Pair};
-use numaloc_host::{Roots, check_page_size, read, speed, topology};
+use numaloc_host::{Roots, read, speed, topology};
 use std::{
     io::{IsTerminal, stderr},
     time::{Duration, SystemTime},
@@ -62,7 +62,6 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &BenchArgs) -> Result<Command
 }
 
 fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
-    check_page_size(roots)?;
     let topology = topology::topology(roots)?;
     if topology.with_memory().len() < 2 {
         let message = "this host has one NUMA node with memory, and bench compares nodes";
@@ -117,7 +116,7 @@ fn bytes(roots: &Roots, usable: &speed::Usable, args: &BenchArgs) -> u64 {
 /// The reason why the memory of a node is not measured. It must not exceed the free memory: the kernel would end
 /// processes.
 fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
-    let room = node.memory.room(Supply::BASE, Reserve::default());
+    let room = node.memory.room(Supply::base(), Reserve::default());
     match node.memory.total_bytes {
         0 => Some("it has no memory".into()),
         _ if !usable.memory.contains(node.id) => {

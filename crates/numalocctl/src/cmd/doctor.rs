@@ -14,8 +14,7 @@ use crate::{
 };
 use numaloc_dma::dsa;
 use numaloc_host::{
-    Roots, check_page_size, facts, node_room, probe::OwnPageMap, real_time_hogs, resctrl, topology,
-    unix_socket,
+    Roots, facts, node_room, probe::OwnPageMap, real_time_hogs, resctrl, topology, unix_socket,
 };
 use std::time::Duration;
 
@@ -38,7 +37,6 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let own = OwnPageMap::open(roots);
     let found = Findings {
         facts: facts::read(roots),
-        page_size: check_page_size(roots),
         pfns_readable: own.shows_frames(),
         pagemap_scan: own.can_scan(),
         topology,

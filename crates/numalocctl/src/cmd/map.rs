@@ -10,7 +10,7 @@ use crate::{
     output::CommandResult,
     picture, svg, text,
 };
-use numaloc_host::{Error, check_page_size};
+use numaloc_host::Error;
 use ratatui::crossterm::terminal;
 use std::{
     env,
@@ -27,7 +27,6 @@ pub fn run(
     args: &DrawArgs,
 ) -> Result<CommandResult, Failure> {
     check_place(cli, around)?;
-    check_page_size(&around.roots)?;
     let file = picture::file(file)?;
     let canvas = canvas(cli.color);
     let cells = if file.is_some() { svg::CELLS } else { canvas.blocks() as u64 };

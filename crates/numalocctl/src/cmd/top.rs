@@ -8,12 +8,10 @@ use crate::{
     output::{CommandResult, complain},
     top,
 };
-use numaloc_host::check_page_size;
 
 /// Shows the host live. The daemon, where one is reached, provides its view of the host and of its jobs, and carries
 /// out migrations. Without one, this program reads the host itself.
 pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
-    check_page_size(&around.roots)?;
     if !args.batch && cli.output != Format::Table {
         let message = "-o is for what is printed: give -b, too";
         return Err(Failure::Usage(message.into()));

@@ -10,7 +10,6 @@ use crate::{
     whole_file::WholeFile,
 };
 use clap::Parser;
-use numaloc_host::check_page_size;
 use std::sync::mpsc;
 use tokio::sync::watch;
 
@@ -19,7 +18,6 @@ const REPORT_BUDGET: f64 = 100.0;
 
 /// Shows the host in a browser until Ctrl-C, as `top` does in a terminal.
 pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
-    check_page_size(&around.roots)?;
     // A file that cannot be written is an error before the host is scanned.
     let file = args.report.as_deref().map(WholeFile::create).transpose()?;
     let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };

@@ -9,7 +9,7 @@ use crate::{
     place::{self, Environment, Place},
     remote::{Daemon, Reconnecting},
 };
-use numaloc_host::{Roots, check_page_size, read};
+use numaloc_host::{Roots, read};
 use std::time::Duration;
 
 /// An engine that is not open yet. Clones share the work that this process does itself.
@@ -39,14 +39,11 @@ impl Chosen {
     /// Opens it.
     ///
     /// # Errors
-    /// The daemon cannot be reached; this kernel has pages of another size.
+    /// The daemon cannot be reached.
     pub fn open(&self) -> Result<Box<dyn Engine>, Failure> {
         match self.place.daemon() {
             Some(endpoint) => Ok(Box::new(Daemon::connect(endpoint.clone(), &self.connect)?)),
-            None => {
-                check_page_size(&self.roots)?;
-                Ok(Box::new(LocalEngine::new(self.roots.clone()).with_work(self.own.clone())))
-            }
+            None => Ok(Box::new(LocalEngine::new(self.roots.clone()).with_work(self.own.clone()))),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     units::{mb, percent, size},
 };
 use numaloc_api::v1;
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use std::{collections::BTreeSet, fmt::Write};
 
 /// Hosts with more nodes than this have no columns of zeros.
@@ -111,7 +111,7 @@ fn placed(
     let shares = [memory.overall, memory.movable];
     for (number, share) in shares.into_iter().take(if view.wide { 2 } else { 1 }).enumerate() {
         let share = share.unwrap_or_default();
-        let pages = amount(share.remote_bytes) / PAGE;
+        let pages = amount(share.remote_bytes) / page_size();
         cells.push(percent(share.local_percent));
         if number == 0 {
             cells.extend(has_near.then(|| percent(near_percent(share))));

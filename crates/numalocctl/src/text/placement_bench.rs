@@ -7,7 +7,7 @@ use crate::{
     output::View,
     units::{list, seconds, size},
 };
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use std::fmt::Write;
 
 /// A row for each run, and how it was measured.
@@ -20,9 +20,9 @@ pub fn placement_bench(document: &PlacementBenchDoc, view: View) -> String {
         table.row(vec![
             run.placement.clone(),
             dash(run.numa_balancing.map(|value| value.to_string())),
-            size(run.remote_pages * PAGE),
-            size(run.moved_pages * PAGE),
-            dash(run.host_moved_pages.map(|pages| size(pages * PAGE))),
+            size(run.remote_pages * page_size()),
+            size(run.moved_pages * page_size()),
+            dash(run.host_moved_pages.map(|pages| size(pages * page_size()))),
             run.passes.to_string(),
             seconds(run.user_seconds),
             seconds(run.system_seconds),

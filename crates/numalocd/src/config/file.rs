@@ -10,7 +10,7 @@ use numaloc_config::{
     Resctrl, Tiers,
     value::{DAY_MS, duration, rate, size, some_count},
 };
-use numaloc_core::PAGE;
+use numaloc_core::SMALLEST_PAGE;
 use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
 use numaloc_executor::Scheduling;
 use serde::{Deserialize, Deserializer};
@@ -96,7 +96,7 @@ struct MoverTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct LimitsTable {
-    #[serde(deserialize_with = "size::<PAGE, { 1 << 30 }, _, _>")]
+    #[serde(deserialize_with = "size::<SMALLEST_PAGE, { 1 << 30 }, _, _>")]
     batch_bytes: Option<u64>,
     #[serde(deserialize_with = "some_count::<1, 256, _, _>")]
     workers: Option<usize>,

@@ -39,8 +39,7 @@ impl From<&Error> for Refusal {
             | Error::ManyCgroups { .. }
             | Error::Overlaps { .. }
             | Error::NoMapping { .. }
-            | Error::BadDevice { .. }
-            | Error::PageSize { .. } => Self::HostCannot { message },
+            | Error::BadDevice { .. } => Self::HostCannot { message },
             Error::BadNode { node, .. } => {
                 Self::NoTargetNode { message, node: Some(Unfit::Named(*node)) }
             }

@@ -29,6 +29,7 @@ use anyhow::{Context, Result, bail};
 use numaloc_sys::{
     FilePages, Scratch,
     fixture::{Region, Then, fork_elsewhere, fork_paused, fork_reader, share_memory, tell_sharer},
+    page_bytes,
 };
 use parking_lot::MutexGuard;
 use std::{
@@ -168,7 +169,7 @@ fn churn(memory: &Memory, words: &str) -> Result<String> {
 }
 
 fn hold(file: &str) -> Result<String> {
-    let pages = FilePages::map(&File::open(file)?, 0, 4096)?;
+    let pages = FilePages::map(&File::open(file)?, 0, page_bytes())?;
     let memory = File::open("/proc/self/mem")?;
     // The kernel maps the stacks of both threads before one of them has the lock.
     let (begin, may_begin) = mpsc::channel();

@@ -3,10 +3,14 @@
 use crate::spec::{Access, Kind, Spec};
 use anyhow::{Context, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use numaloc_sys::fixture::{
-    Advice, Backing, Missing, PinnedBuffer, Region, new_segment, packet_ring, perf_event,
-    remove_segment, secret,
+use numaloc_sys::{
+    fixture::{
+        Advice, Backing, Missing, PinnedBuffer, Region, new_segment, packet_ring, perf_event,
+        remove_segment, secret,
+    },
+    page_bytes,
 };
+use numaloc_tests::settings::HUGETLB_BYTES;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     fs::{File, OpenOptions},
@@ -128,7 +132,7 @@ impl Slot {
             (Some(file), _) if spec.access == Access::Private => Backing::Copied(file),
             (Some(file), _) => Backing::File(file),
             (_, Kind::SysV) => Backing::Segment(id.context("a segment has an id")?),
-            (_, Kind::Hugetlb) => Backing::Hugetlb(2 << 20),
+            (_, Kind::Hugetlb) => Backing::Hugetlb(HUGETLB_BYTES as usize),
             (_, Kind::Gigantic) => Backing::Hugetlb(1 << 30),
             (_, Kind::Shm) => Backing::Shared,
             (_, Kind::Sparse | Kind::Heap) => Backing::Reserved,
@@ -166,7 +170,7 @@ impl Slot {
 
     fn filled(spec: Spec, region: Region) -> Self {
         let all = 0..match spec.kind {
-            Kind::File | Kind::Heap => region.pages().min(spec.touched_bytes / 4096),
+            Kind::File | Kind::Heap => region.pages().min(spec.touched_bytes / page_bytes()),
             _ => region.pages(),
         };
         let pages: Vec<u32> = match spec.access {
@@ -201,10 +205,10 @@ impl Slot {
     pub fn free_halves(&mut self, unit: usize, first: bool) -> io::Result<()> {
         let half = unit / 2;
         let from = if first { 0 } else { half };
-        for start in (from..self.region.pages() * 4096).step_by(unit) {
+        for start in (from..self.region.pages() * page_bytes()).step_by(unit) {
             self.region.discard(start..start + half)?;
         }
-        let stays = |page: u32| (page as usize * 4096 % unit < half) != first;
+        let stays = |page: u32| (page as usize * page_bytes() % unit < half) != first;
         let kept = self.pages.iter().zip(&self.generations).filter(|(page, _)| stays(**page));
         (self.pages, self.generations) =
             kept.map(|(&page, &generation)| (page, generation)).unzip();
@@ -214,7 +218,11 @@ impl Slot {
 
     /// Has the kernel take a page for broken, or all of its huge page of a hugetlb pool. What is in it is not touched any more.
     pub fn poison(&mut self, page: u32) -> io::Result<()> {
-        let unit = if self.spec.kind == Kind::Hugetlb { 512 } else { 1 };
+        let unit = if self.spec.kind == Kind::Hugetlb {
+            HUGETLB_BYTES as u32 / page_bytes() as u32
+        } else {
+            1
+        };
         let lost = page / unit * unit..(page / unit + 1) * unit;
         let untouched = self.pages.len() - self.rewritten;
         let kept = self.pages.iter().zip(&self.generations).enumerate();
@@ -255,7 +263,7 @@ impl Slot {
             let (found, expected) = (word.load(Relaxed), pattern(seed, position));
             if found != expected {
                 let page = u64::from(self.pages[index]);
-                let address = self.region.range().start + page * 4096 + position * 8;
+                let address = self.region.range().start + page * page_bytes() as u64 + position * 8;
                 let name = &self.spec.name;
                 return Err(format!("{name} at {address:x}: {found:x} instead of {expected:x}"));
             }
@@ -299,7 +307,7 @@ fn pattern(seed: u64, position: u64) -> u64 {
 
 /// Numbers of the pages to touch: runs at equal distances from the first page to the last.
 fn sparse(pages: usize, touched_bytes: usize) -> Vec<u32> {
-    let runs = (touched_bytes / 4096 / SPARSE_RUN).max(1);
+    let runs = (touched_bytes / page_bytes() / SPARSE_RUN).max(1);
     let distance = pages / runs;
     let run = |index: usize| (index * distance..).take(SPARSE_RUN.min(distance));
     (0..runs).flat_map(run).map(|page| page as u32).collect()

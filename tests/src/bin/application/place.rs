@@ -4,7 +4,7 @@ use crate::writer;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
 use numaloc_core::NodeId;
-use numaloc_sys::fixture::be_real_time;
+use numaloc_sys::{fixture::be_real_time, page_bytes};
 use numaloc_tests::cpus::{cpus_of, run_on};
 use std::{sync::mpsc, thread};
 
@@ -33,7 +33,7 @@ pub fn start_helper() -> Result<()> {
 /// Uses a CPU up at the highest real-time priority. The CPU has some new pages in its list, which only the CPU itself can empty.
 pub fn hog(cpu: &str) -> Result<()> {
     run_on(cpu);
-    let pages = vec![1u8; 10 * 4096];
+    let pages = vec![1u8; 10 * page_bytes()];
     std::hint::black_box(&pages);
     be_real_time().context("SCHED_FIFO")?;
     writer::spin()

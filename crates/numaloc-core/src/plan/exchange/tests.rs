@@ -1,10 +1,11 @@
 use super::*;
 use crate::{
-    Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
+    Compact, Identity, Kind, Mapping, Node, NodeMemory, Process, Topology,
     memory::{
         extent::{Extent, NodeResidency, Residency},
         mempolicy::Mempolicy,
     },
+    page_size,
     plan::planner::{self, Scene},
 };
 use proptest::{collection::vec, prelude::*};
@@ -104,7 +105,7 @@ fn a_node_that_is_only_nearer_takes_what_others_give() {
         [0, 1, 2, 3].map(node),
         both.map(|((a, b), distance)| ((NodeId(a), NodeId(b)), distance)),
     );
-    let few = vec![extent(0, &[(2, MIB)]), extent(1, &[(2, MIB), (3, PAGE)])];
+    let few = vec![extent(0, &[(2, MIB)]), extent(1, &[(2, MIB), (3, page_size())])];
     let found = sides(&plan_on(&ring, &["0", "1"], few, &exchanging()));
     let expected = [(NodeId(0), nodes("2")), (NodeId(1), nodes("2-3"))];
     assert_eq!(found, expected.into());
@@ -205,9 +206,13 @@ fn turns_alternate() {
         "another user of memory has taken it"
     );
     balance.in_bytes = CHUNK;
-    assert_eq!(balance.step(10 * PAGE, 5 * CHUNK), Step::Ask(10 * PAGE), "the last bytes");
-    assert_eq!(balance.step(CHUNK, 10 * PAGE), Step::Stop, "there is no room for others");
-    assert_eq!(balance.step(CHUNK, HUGE), Step::Ask(HUGE));
+    assert_eq!(
+        balance.step(10 * page_size(), 5 * CHUNK),
+        Step::Ask(10 * page_size()),
+        "the last bytes"
+    );
+    assert_eq!(balance.step(CHUNK, 10 * page_size()), Step::Stop, "there is no room for others");
+    assert_eq!(balance.step(CHUNK, pmd_size()), Step::Ask(pmd_size()));
 }
 
 proptest! {

@@ -1,9 +1,9 @@
-//! Memory on two tiers by its use ([`Placement::Tiers`](crate::Placement)): chunks of 2 MiB that are used go up, chunks that are not
+//! Memory on two tiers by its use ([`Placement::Tiers`](crate::Placement)): chunks as large as a huge page that are used go up, chunks that are not
 //! go down. All of a target's memory is decided on together, after the last extent, because bounds are for all of it.
 
 use super::{Planner, portioned::Part};
 use crate::{
-    HUGE, Identity,
+    Identity,
     ask::{
         placement::{Portions, tiers::Tiers},
         temperatures::{Temperature, Temperatures},
@@ -16,6 +16,7 @@ use crate::{
     },
     memory::extent::{Extent, Mapping},
     plan::tier_use::{TierUse, UseAmounts},
+    pmd_size,
 };
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -172,7 +173,7 @@ impl Planner<'_> {
     fn lacking(&self, bytes: u64, nodes: &NodeSet) -> u64 {
         let memory = || nodes.iter().filter_map(|id| self.memory.get(&id));
         let reserve = |memory: &NodeMemory| self.plan.options.reserve(memory.total_bytes);
-        let room = memory().map(|memory| memory.room(Supply::BASE, reserve(memory)));
+        let room = memory().map(|memory| memory.room(Supply::base(), reserve(memory)));
         match bytes.saturating_sub(room.sum()) {
             0 => 0,
             rest => {
@@ -216,10 +217,10 @@ impl Planner<'_> {
 /// larger than a chunk is one.
 fn chunks(extent: &Extent) -> Vec<(Range<u64>, BTreeMap<NodeId, u64>)> {
     let start = extent.mappings[0].start;
-    let length = extent.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
+    let length = extent.hugetlb_bytes.unwrap_or(pmd_size()).max(pmd_size());
     let range = |chunk: u64| {
-        let begin = (chunk * HUGE).saturating_sub(start % HUGE);
-        let end = chunk * HUGE + length - start % HUGE;
+        let begin = (chunk * pmd_size()).saturating_sub(start % pmd_size());
+        let end = chunk * pmd_size() + length - start % pmd_size();
         begin..end.min(extent.bytes)
     };
     let chunks = extent.residency.grains.chunks(start).into_iter();

@@ -148,8 +148,8 @@ pub fn room(topology: &Topology, node: NodeId) -> u64 {
     let options = Options::default();
     topology.node(node).map_or(0, |node| {
         let reserve = options.reserve(node.memory.total_bytes);
-        node.memory.room(Supply::BASE, reserve)
-            + node.memory.room_by_cache(Supply::BASE, reserve, MakeRoom::Cache)
+        node.memory.room(Supply::base(), reserve)
+            + node.memory.room_by_cache(Supply::base(), reserve, MakeRoom::Cache)
     })
 }
 
@@ -191,7 +191,7 @@ pub fn way(host: &HostState, subject: &Subject, to: &NodeSet, min_bytes: u64) ->
 pub fn taken(mut memory: NodeMemory, bytes: u64) -> NodeMemory {
     let options = Options::default();
     let reserve = options.reserve(memory.total_bytes);
-    memory.take(Supply::BASE, bytes, reserve, MakeRoom::Cache);
+    memory.take(Supply::base(), bytes, reserve, MakeRoom::Cache);
     memory
 }
 

@@ -1,7 +1,7 @@
 //! From the pages of areas to rows of cells: one look at each page, and memory for the rows that are kept.
 
 use super::{Area, AreaRow, Cell, OtherAreas, Side, sample};
-use crate::{PAGE, machine::ids::NodeId, number};
+use crate::{machine::ids::NodeId, number, page_size};
 use std::ops::Range;
 
 /// Rows smaller than this share of the largest row become part of the row "other".
@@ -128,11 +128,11 @@ fn fold(other: &mut OtherAreas, row: &AreaRow) {
 }
 
 fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<AreaRow, E> {
-    let cell_bytes = area.bytes().div_ceil(bounds.cells.max(1)).next_multiple_of(PAGE);
+    let cell_bytes = area.bytes().div_ceil(bounds.cells.max(1)).next_multiple_of(page_size());
     let count = number::index(area.bytes().div_ceil(cell_bytes));
     let (cells, looked_bytes) = (vec![Cell::default(); count], area.bytes());
     let mut row = AreaRow { area, cell_bytes, cells, looked_bytes };
-    if bounds.sampled && cell_bytes > sample::WHOLE_MAX {
+    if bounds.sampled && cell_bytes > sample::whole_max() {
         look_at_samples(&mut row, read)?
     } else {
         look_at_all(&mut row, read)?
@@ -163,7 +163,7 @@ fn look_at_samples<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E
     row.looked_bytes = 0;
     for cell in 0..row.cells.len() {
         let range = range_of(row, cell);
-        let windows: Vec<_> = if range.end - range.start > sample::WHOLE_MAX {
+        let windows: Vec<_> = if range.end - range.start > sample::whole_max() {
             sample::windows(&range).collect()
         } else {
             vec![range.clone()]

@@ -1,14 +1,16 @@
 //! The parts of a cell that are looked at, if it is too large to look at all of it.
 
-use crate::{HUGE, number};
+use crate::{number, pmd_size};
 use std::ops::Range;
 
-/// Parts of a cell that are looked at, each of [`HUGE`] bytes.
+/// Parts of a cell that are looked at, each of [`pmd_size`] bytes.
 const WINDOWS: u64 = 32;
 /// A cell with fewer addresses is looked at in full: the windows would be at least a quarter of it.
-pub(super) const WHOLE_MAX: u64 = WINDOWS * 4 * HUGE;
+pub(super) fn whole_max() -> u64 {
+    WINDOWS * 4 * pmd_size()
+}
 
-/// The windows of a range of addresses longer than [`WHOLE_MAX`]: one in each of equal parts of the range, at a place
+/// The windows of a range of addresses longer than [`whole_max`]: one in each of equal parts of the range, at a place
 /// that differs from part to part. Windows at equal distances would see one node alone of memory whose huge pages take
 /// turns. The same range has always the same windows, so that two looks can be compared.
 pub(super) fn windows(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
@@ -16,10 +18,11 @@ pub(super) fn windows(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + 
     let bound =
         move |part: u64| start + number::amount(bytes * u128::from(part) / u128::from(WINDOWS));
     (0..WINDOWS).map(move |part| {
-        let (first, end) = (bound(part).next_multiple_of(HUGE), bound(part + 1) / HUGE * HUGE);
-        let places = ((end - first) / HUGE).max(1);
-        let at = first + mixed(first) % places * HUGE;
-        at..at + HUGE
+        let (first, end) =
+            (bound(part).next_multiple_of(pmd_size()), bound(part + 1) / pmd_size() * pmd_size());
+        let places = ((end - first) / pmd_size()).max(1);
+        let at = first + mixed(first) % places * pmd_size();
+        at..at + pmd_size()
     })
 }
 

@@ -1,7 +1,7 @@
 //! Cells against the pages that they were made of.
 
 use super::*;
-use crate::{HUGE, Kind, PAGE};
+use crate::{Kind, page_size, pmd_size};
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, ops::Range};
 
@@ -42,9 +42,9 @@ fn stretch(start: u64, bytes: u64, node: u32) -> Stretch {
 
 /// Memory without end whose huge pages take turns on two nodes.
 fn interleaved(range: Range<u64>, see: &mut dyn FnMut(&Stretch)) {
-    for start in range.step_by(HUGE as usize) {
-        let node = (start / HUGE % 2) as u32;
-        see(&Stretch { huge: true, ..stretch(start, HUGE, node) });
+    for start in range.step_by(pmd_size() as usize) {
+        let node = (start / pmd_size() % 2) as u32;
+        see(&Stretch { huge: true, ..stretch(start, pmd_size(), node) });
     }
 }
 
@@ -61,18 +61,18 @@ proptest! {
     /// No page is lost or counted twice, whatever the width, and whatever is joined.
     #[test]
     fn cells_sum_up_to_the_residency(layout in layouts(), cells in 1..70u64, rows in 1..5usize) {
-        let (mut at, mut areas, mut stretches) = (16 * PAGE, Vec::new(), Vec::new());
+        let (mut at, mut areas, mut stretches) = (16 * page_size(), Vec::new(), Vec::new());
         let mut truth = Cell::default();
         for (index, (gap, pages)) in layout.iter().enumerate() {
-            at += gap * PAGE;
-            areas.push(area(at, pages.len() as u64 * PAGE, &index.to_string()));
+            at += gap * page_size();
+            areas.push(area(at, pages.len() as u64 * page_size(), &index.to_string()));
             for page in pages {
                 if let Some((node, shared)) = page {
-                    *truth.nodes.entry(NodeId(*node)).or_default() += PAGE;
-                    truth.shared_bytes += if *shared { PAGE } else { 0 };
-                    stretches.push(Stretch { shared: *shared, ..stretch(at, PAGE, *node) });
+                    *truth.nodes.entry(NodeId(*node)).or_default() += page_size();
+                    truth.shared_bytes += if *shared { page_size() } else { 0 };
+                    stretches.push(Stretch { shared: *shared, ..stretch(at, page_size(), *node) });
                 }
-                at += PAGE;
+                at += page_size();
             }
         }
         let bounds = bounds(cells, rows, true);
@@ -99,21 +99,27 @@ proptest! {
 
 #[test]
 fn stretches_are_cut_at_cells() {
-    let (start, bytes) = (0x7000_0000, 10 * PAGE);
+    let (start, bytes) = (0x7000_0000, 10 * page_size());
     let side = look(
         vec![area(start, bytes, "")],
         bounds(4, 9, false),
-        &[stretch(start, 4 * PAGE, 0), stretch(start + 4 * PAGE, 6 * PAGE, 1)],
+        &[stretch(start, 4 * page_size(), 0), stretch(start + 4 * page_size(), 6 * page_size(), 1)],
     );
     let row = &side.rows[0];
-    assert_eq!((row.cell_bytes, row.cells.len(), row.bytes_of(3)), (3 * PAGE, 4, PAGE));
-    let on = |cell: usize, node| row.cells[cell].nodes.get(&NodeId(node)).map(|bytes| bytes / PAGE);
+    assert_eq!(
+        (row.cell_bytes, row.cells.len(), row.bytes_of(3)),
+        (3 * page_size(), 4, page_size())
+    );
+    let on = |cell: usize, node| {
+        row.cells[cell].nodes.get(&NodeId(node)).map(|bytes| bytes / page_size())
+    };
     assert_eq!([on(0, 0), on(1, 0), on(1, 1), on(3, 1)], [Some(3), Some(1), Some(2), Some(1)]);
 }
 
 #[test]
 fn the_largest_areas_have_rows_and_the_small_are_joined() {
-    let sizes = [300 * PAGE, PAGE, 2000 * PAGE, 4 * PAGE, 400 * PAGE];
+    let sizes =
+        [300 * page_size(), page_size(), 2000 * page_size(), 4 * page_size(), 400 * page_size()];
     let starts: Vec<u64> = (1..=5).map(|index| index << 32).collect();
     let areas: Vec<_> =
         starts.iter().zip(sizes).map(|(&start, bytes)| area(start, bytes, "")).collect();
@@ -124,7 +130,7 @@ fn the_largest_areas_have_rows_and_the_small_are_joined() {
     assert_eq!((rows(&side), side.other.areas), (vec![3, 5], 3));
     let side = look(areas, bounds(64, 9, false), &pages);
     assert_eq!((rows(&side), side.other.areas), (vec![1, 3, 5], 2));
-    assert_eq!(side.other.cell.resident_bytes(), 5 * PAGE);
+    assert_eq!(side.other.cell.resident_bytes(), 5 * page_size());
 }
 
 #[test]
@@ -164,8 +170,9 @@ fn side_of(areas: Vec<Area>, bounds: Bounds) -> Side {
 
 #[test]
 fn samples_never_leave_their_cell() {
-    for (start, cells) in [(1 << 45, 256), ((1 << 45) + PAGE, 255), (12345 * PAGE, 3)] {
-        let bytes = TIB + 77 * PAGE;
+    for (start, cells) in [(1 << 45, 256), ((1 << 45) + page_size(), 255), (12345 * page_size(), 3)]
+    {
+        let bytes = TIB + 77 * page_size();
         let mut ranges = Vec::new();
         let mut read = |range: Range<u64>, _: &mut dyn FnMut(&Stretch)| {
             ranges.push(range);
@@ -182,17 +189,18 @@ fn samples_never_leave_their_cell() {
 
 #[test]
 fn what_was_mapped_meanwhile_is_other() {
-    let old = area(1 << 30, 8 * PAGE, "old");
-    let before = look(vec![old.clone()], bounds(8, 4, false), &[stretch(1 << 30, 8 * PAGE, 1)]);
-    let grown = Area { end: old.end + 4 * PAGE, ..old };
-    let pages = [stretch(1 << 30, 12 * PAGE, 0)];
+    let old = area(1 << 30, 8 * page_size(), "old");
+    let before =
+        look(vec![old.clone()], bounds(8, 4, false), &[stretch(1 << 30, 8 * page_size(), 1)]);
+    let grown = Area { end: old.end + 4 * page_size(), ..old };
+    let pages = [stretch(1 << 30, 12 * page_size(), 0)];
     let mut read = |range: Range<u64>, see: &mut dyn FnMut(&Stretch)| {
         visit(&pages, range, see);
         Ok::<_, Infallible>(())
     };
     let after = again(&before, &[grown], bounds(8, 4, false), &mut read).unwrap();
-    assert_eq!(after.rows[0].total().nodes, [(NodeId(0), 8 * PAGE)].into());
-    assert_eq!((after.other.areas, after.other.cell.resident_bytes()), (1, 4 * PAGE));
+    assert_eq!(after.rows[0].total().nodes, [(NodeId(0), 8 * page_size())].into());
+    assert_eq!((after.other.areas, after.other.cell.resident_bytes()), (1, 4 * page_size()));
 }
 
 #[test]

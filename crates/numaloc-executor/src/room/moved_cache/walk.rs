@@ -7,14 +7,16 @@ use crate::{
     work::{Work, rest::Rests},
 };
 use numaloc_core::{
-    CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination, number,
+    CacheStop, NodeId, NodeSet, Supply, cache_move::destination, number, page_size, pmd_size,
 };
 use numaloc_host::{CacheSearch, CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
 
 /// Bytes of a file that are mapped at once. Large folios of the page cache lie at multiples of their size in the
 /// file, so none of up to this size is in two pieces.
-const PIECE: u64 = 2 * HUGE;
+fn mapped_bytes() -> u64 {
+    2 * pmd_size()
+}
 /// Pieces that a worker looks at before it rests.
 const PIECES_MOST: usize = 16;
 
@@ -65,7 +67,7 @@ impl Walk {
     ) -> PieceEnd {
         let among = others.minus(&self.calls.refused);
         let to_any = |among: &NodeSet| {
-            destination(work.topology, node, among, PIECE, |to| room_on(work, to))
+            destination(work.topology, node, among, mapped_bytes(), |to| room_on(work, to))
         };
         if to_any(&among).is_none() {
             return PieceEnd::End(CacheStop::NoOtherRoom);
@@ -87,7 +89,7 @@ impl Walk {
                 open.offset = open.bytes;
                 continue;
             };
-            let bytes = (open.bytes - offset).min(PIECE);
+            let bytes = (open.bytes - offset).min(mapped_bytes());
             open.offset = offset + bytes;
             let found = CachedPiece::look(&open.file, offset, bytes);
             let allowed = among.and(&open.mems_allowed);
@@ -148,7 +150,7 @@ impl Walk {
         addresses: &[u64],
         to: NodeId,
     ) -> PieceEnd {
-        let bytes = addresses.len() as u64 * PAGE;
+        let bytes = addresses.len() as u64 * page_size();
         let room = work.rooms.take((to, None), bytes, bytes, true, || room_on(work, to));
         let Room::Granted(_reservation) = room else { return PieceEnd::Busy };
         rests.pay(bytes);
@@ -156,19 +158,20 @@ impl Walk {
         if work.stop().is_some() {
             return PieceEnd::Nothing;
         }
-        let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
-        for call in addresses.chunks(number::index((pagelist / PAGE).max(1))) {
+        let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(mapped_bytes());
+        for call in addresses.chunks(number::index((pagelist / page_size()).max(1))) {
             if self.calls.call(&work.bounds(), &Subject::Node(to), call, to).is_err() {
                 break;
             }
         }
         let on = nodes_of(addresses);
-        let arrived = on.map(|on| on.iter().filter(|on| **on == Some(to)).count() as u64 * PAGE);
+        let arrived =
+            on.map(|on| on.iter().filter(|on| **on == Some(to)).count() as u64 * page_size());
         arrived.map_or(PieceEnd::Nothing, |bytes| PieceEnd::Moved(to, bytes))
     }
 }
 
 /// Bytes that a node can take while its high watermark and reserve stay free.
 fn room_on(work: &Work<'_>, node: NodeId) -> u64 {
-    TargetMemory::read(work, node, Supply::BASE).map_or(0, |memory| memory.free_room())
+    TargetMemory::read(work, node, Supply::base()).map_or(0, |memory| memory.free_room())
 }

@@ -111,7 +111,11 @@ fn a_run_that_yields_makes_small_calls_and_holds_back() {
         limits.attempts = 1;
     });
     let CallStats { calls, addresses, held_back, .. } = yielding.calls;
-    assert_eq!((calls, addresses * PAGE), (1, stall::LEAST), "the node is refused: {yielding:?}");
+    assert_eq!(
+        (calls, addresses * page_size()),
+        (1, stall::LEAST),
+        "the node is refused: {yielding:?}"
+    );
     assert!(held_back > Duration::ZERO, "{yielding:?}");
 }
 
@@ -124,8 +128,8 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
     let piece = piece.expect("it can be mapped");
     let (from, addresses) = piece.elsewhere(&NodeSet::new()).pop_first().expect("it is cached");
     let mut outcome = FileOutcome::default();
-    outcome.account.found(addresses.len() as u64 * PAGE);
-    fs::File::options().write(true).open(&file.path).unwrap().set_len(4 * PAGE).unwrap();
+    outcome.account.found(addresses.len() as u64 * page_size());
+    fs::File::options().write(true).open(&file.path).unwrap().set_len(4 * page_size()).unwrap();
     let left = with_run(true, &memory, (&RunLimits::default(), &Control::default()), |run| {
         let nodes = file.plan.nodes();
         let work = FileWork::new(&run, &nodes);
@@ -141,5 +145,5 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
         worker.settle(&Group { from, nodes, mapped: &[piece] }, addresses, |_| false, &mut outcome)
     });
     assert_eq!(left.len(), 4, "what is still there is tried again");
-    assert_eq!(outcome.account.vanished_bytes(), 508 * PAGE, "{outcome:?}");
+    assert_eq!(outcome.account.vanished_bytes(), 508 * page_size(), "{outcome:?}");
 }

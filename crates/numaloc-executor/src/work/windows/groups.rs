@@ -44,13 +44,12 @@ impl Windows<'_> {
 #[cfg(test)]
 mod tests {
     use super::{super::tests::planned_move, *};
-    use numaloc_core::{Chunks, HUGE, Heat, Mapping, Sightings};
+    use numaloc_core::{Chunks, Heat, Mapping, Sightings, page_size, pmd_size};
     use std::ops::Range;
 
     #[test]
     fn windows_of_neighbouring_mappings_are_visited_together() {
-        const PAGE: u64 = 4096;
-        let page = |at: u64| planned_move(at * PAGE, PAGE, PAGE, None);
+        let page = |at: u64| planned_move(at * page_size(), page_size(), page_size(), None);
         let mut without = page(5);
         without.away = Chunks::default();
         let mut moves = vec![
@@ -59,9 +58,12 @@ mod tests {
             without,
             page(6),
             page(600),
-            planned_move(HUGE * 2, HUGE, HUGE, None),
+            planned_move(pmd_size() * 2, pmd_size(), pmd_size(), None),
         ];
-        moves.push(Move { mappings: vec![Mapping { process: 1, start: HUGE * 3 }], ..page(0) });
+        moves.push(Move {
+            mappings: vec![Mapping { process: 1, start: pmd_size() * 3 }],
+            ..page(0)
+        });
         let groups = |mut windows: Windows<'_>| -> Vec<(Vec<usize>, Option<Range<u64>>)> {
             let next = || {
                 let first = windows.next()?;
@@ -72,16 +74,16 @@ mod tests {
             std::iter::from_fn(next).collect()
         };
         assert_eq!(
-            groups(Windows::by_address(&moves, HUGE, 1)),
+            groups(Windows::by_address(&moves, pmd_size(), 1)),
             [
-                (vec![0, 1, 3], Some(PAGE..7 * PAGE)),
+                (vec![0, 1, 3], Some(page_size()..7 * page_size())),
                 (vec![4], None),
                 (vec![5], None),
                 (vec![6], None)
             ]
         );
         let heat = Heat::from(Sightings::new(2));
-        let sorted = groups(Windows::hottest_first(&moves, HUGE, &heat));
+        let sorted = groups(Windows::hottest_first(&moves, pmd_size(), &heat));
         assert!(sorted.iter().all(|(indexes, _)| indexes.len() == 1), "{sorted:?}");
     }
 }

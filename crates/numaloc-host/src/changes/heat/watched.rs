@@ -1,6 +1,6 @@
 //! The watched memory: the memory to be moved, cut into a bounded number of regions.
 
-use numaloc_core::{HUGE, Mapping, Move, PAGE, number};
+use numaloc_core::{Mapping, Move, number, page_size, pmd_size};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Largest number of processes that are watched: the ones that map most of the memory to be moved.
@@ -57,8 +57,8 @@ pub fn watched(ranges: &[Watchable<'_>], pids: &[i32]) -> Vec<WatchedMemory> {
     let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
     for (range, mapping) in views.into_iter().take(number::index(REGIONS)) {
         let share = u128::from(range.weight_bytes) * u128::from(REGIONS) / u128::from(total);
-        let pieces = number::amount(share).clamp(1, (range.bytes / HUGE).max(1));
-        let piece = range.bytes.div_ceil(pieces).next_multiple_of(PAGE);
+        let pieces = number::amount(share).clamp(1, (range.bytes / pmd_size()).max(1));
+        let piece = range.bytes.div_ceil(pieces).next_multiple_of(page_size());
         let cut = |offset| {
             let end = range.bytes.min(offset + piece);
             mapping.start + offset..mapping.start + end
@@ -119,8 +119,8 @@ mod tests {
     fn extents_are_covered_in_order_whatever_their_size() {
         let moves = [
             planned_move(&[0], 8 * GIB, 3 * GIB, 3 * GIB),
-            planned_move(&[0], 4 * GIB, PAGE, PAGE),
-            planned_move(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
+            planned_move(&[0], 4 * GIB, page_size(), page_size()),
+            planned_move(&[0], GIB + page_size(), pmd_size() + page_size(), pmd_size()),
         ];
         let watched = watch(&moves, &[7]);
         let [WatchedMemory { process: 0, pid: 7, regions }] = &watched[..] else {
@@ -128,7 +128,7 @@ mod tests {
         };
         assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
         let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
-        assert_eq!(bytes, 3 * GIB + PAGE + HUGE + PAGE);
+        assert_eq!(bytes, 3 * GIB + page_size() + pmd_size() + page_size());
         let large = regions.iter().filter(|region| region.start >= 8 * GIB).count();
         assert!((490..=500).contains(&large), "{large}");
     }
@@ -136,21 +136,22 @@ mod tests {
     #[test]
     fn extents_at_the_same_addresses_are_watched_once() {
         let moves = [
-            planned_move(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
-            planned_move(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
+            planned_move(&[0, 1], GIB, 64 * pmd_size(), 40 * pmd_size()),
+            planned_move(&[0], GIB + pmd_size() / 2, 32 * pmd_size(), 3 * pmd_size()),
         ];
         for WatchedMemory { regions, .. } in watch(&moves, &[7, 8]) {
             assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
             let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
-            assert_eq!(bytes, 64 * HUGE);
+            assert_eq!(bytes, 64 * pmd_size());
         }
     }
 
     #[test]
     fn the_price_is_bounded() {
         let everyone: Vec<usize> = (0..100).collect();
-        let many: Vec<Move> =
-            (0..3000).map(|at| planned_move(&[at % 100], at as u64 * GIB, GIB, HUGE)).collect();
+        let many: Vec<Move> = (0..3000)
+            .map(|at| planned_move(&[at % 100], at as u64 * GIB, GIB, pmd_size()))
+            .collect();
         for moves in [&[planned_move(&everyone, 0, 64 * GIB, 64 * GIB)][..], &many] {
             let watched = watch(moves, &[1; 100]);
             let regions: usize = watched.iter().map(|watched| watched.regions.len()).sum();

@@ -132,10 +132,10 @@ fn numa_stat_of_v1_is_in_pages_with_children() {
         let (nodes, cache) = (by_nodes([anon]), by_nodes([file]));
         CountedMemory { nodes, cache, ..CountedMemory::default() }
     };
-    assert_eq!(parse_numa_stat(own), of((1, 2 * PAGE), (0, PAGE)));
+    assert_eq!(parse_numa_stat(own), of((1, 2 * page_size()), (0, page_size())));
     let all = format!(
         "{own}hierarchical_total=9 N0=4 N1=5\nhierarchical_anon=5 N1=5\nhierarchical_file=4 N0=4\n"
     );
-    assert_eq!(parse_numa_stat(&all), of((1, 5 * PAGE), (0, 4 * PAGE)));
+    assert_eq!(parse_numa_stat(&all), of((1, 5 * page_size()), (0, 4 * page_size())));
     assert_eq!(parse_numa_stat("nonsense\nanon N=x Nx=1 y"), CountedMemory::default());
 }

@@ -5,7 +5,7 @@ use crate::{
     Error,
     survey::{extents::Part, space::AddressSpace},
 };
-use numaloc_core::{HUGE, Mapping};
+use numaloc_core::{Mapping, pmd_size};
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -47,7 +47,7 @@ impl Holes {
         let addresses = start + piece.start..start + extent.bytes;
         let first = looker.scanner.first_present(&spaces[process], addresses.clone())?;
         let is_none = first == addresses.end;
-        let first = if is_none { first } else { first / HUGE * HUGE };
+        let first = if is_none { first } else { first / pmd_size() * pmd_size() };
         let begin = first.max(addresses.start) - start;
         hole.fetch_max(begin, Relaxed);
         Ok((begin < piece.end).then_some(begin..piece.end))
@@ -68,7 +68,7 @@ mod tests {
             scan::{Precision, Scanner, tests::this_process},
         },
     };
-    use numaloc_core::{Claim, Origin, PAGE, number};
+    use numaloc_core::{Claim, Origin, number, page_size};
 
     fn part(start: u64, bytes: u64) -> Part {
         let extent = anonymous(start, bytes);
@@ -80,8 +80,8 @@ mod tests {
         let roots = Roots::default();
         let Some((space, page_access)) = this_process(&roots) else { return };
         let mut memory = vec![0u8; number::index(9 * PIECE)];
-        let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
-        let offsets = [3 * PIECE + 5 * PAGE, 7 * PIECE - PAGE];
+        let start = (memory.as_ptr() as u64).next_multiple_of(pmd_size());
+        let offsets = [3 * PIECE + 5 * page_size(), 7 * PIECE - page_size()];
         for offset in offsets {
             let index = number::index(start + offset - memory.as_ptr() as u64);
             memory[index] = 1;
@@ -97,7 +97,9 @@ mod tests {
             let [mut found]: [_; 1] = found.expect("no error").try_into().expect("one part");
             // They may be huge pages.
             let chunks: Vec<_> = found.own.entry(None).away.ranges(start, 8 * PIECE).collect();
-            let expected = offsets.map(|offset| offset / HUGE * HUGE..(offset / HUGE + 1) * HUGE);
+            let expected = offsets.map(|offset| {
+                offset / pmd_size() * pmd_size()..(offset / pmd_size() + 1) * pmd_size()
+            });
             assert_eq!(chunks, expected);
         }
         assert!(Holes::of(&[part(start, PIECE)]).0.is_empty(), "it is one piece");

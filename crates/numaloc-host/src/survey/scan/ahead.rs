@@ -6,7 +6,7 @@
 
 use super::{Halt, MappedView, PageRun, Scanner};
 use crate::{Error, files::pagemap::Entries, survey::space::AddressSpace};
-use numaloc_core::{Identity, PAGE, number};
+use numaloc_core::{Identity, number, page_size};
 use std::ops::Range;
 
 /// The entries of a range of addresses of one process.
@@ -24,8 +24,8 @@ impl ReadAhead {
         let is_read = self.of == Some(space.process.identity)
             && self.addresses.start <= addresses.start
             && addresses.end <= self.addresses.end;
-        let first = number::index(addresses.start.wrapping_sub(self.addresses.start) / PAGE);
-        let pages = number::index((addresses.end - addresses.start) / PAGE);
+        let first = number::index(addresses.start.wrapping_sub(self.addresses.start) / page_size());
+        let pages = number::index((addresses.end - addresses.start) / page_size());
         is_read.then(|| Entries::of(&self.entries).slice(first, pages))
     }
 }
@@ -39,7 +39,7 @@ impl Scanner {
     pub fn read_ahead(&mut self, space: &AddressSpace, addresses: Range<u64>) -> Result<(), Error> {
         self.forget();
         self.refresh();
-        let pages = number::index((addresses.end - addresses.start) / PAGE);
+        let pages = number::index((addresses.end - addresses.start) / page_size());
         let view = MappedView::of(space, addresses.start);
         let read = self.gaps.count(|| view.read(0, pages, &mut self.ahead.entries).map(drop));
         if Halt::unless_ended(read)?.is_some() {
@@ -81,10 +81,12 @@ mod tests {
     fn found(scanner: &mut Scanner, space: &AddressSpace, pages: &[u64]) -> Vec<u64> {
         let (spaces, claims) = (std::slice::from_ref(space), Claims::default());
         let found = pages.iter().map(|page| {
-            let mappings = [Mapping { process: 0, start: page * PAGE }];
+            let mappings = [Mapping { process: 0, start: page * page_size() }];
             let scanned = super::super::Scanned::counted(spaces, &claims, &mappings, &Pages::All);
             let mut bytes = 0;
-            scanner.scan(&scanned, 0..PAGE, &mut |run| bytes += run.bytes).expect("it can be read");
+            scanner
+                .scan(&scanned, 0..page_size(), &mut |run| bytes += run.bytes)
+                .expect("it can be read");
             bytes
         });
         found.collect()
@@ -96,13 +98,16 @@ mod tests {
         let one = space(&fake, 100, Content::Pages(8));
         let other = space(&fake, 200, Content::Pages(8));
         let mut scanner = scanner(&fake);
-        scanner.read_ahead(&one, 2 * PAGE..6 * PAGE).expect("it can be read");
+        scanner.read_ahead(&one, 2 * page_size()..6 * page_size()).expect("it can be read");
         // From now on no page is present.
         for pid in [100, 200] {
             fs::write(fake.path(&format!("proc/{pid}/pagemap")), [0; 64]).expect("a file");
         }
         let pages = [1, 2, 3, 5, 6];
-        assert_eq!(found(&mut scanner, &one, &pages), [0, PAGE, PAGE, PAGE, 0]);
+        assert_eq!(
+            found(&mut scanner, &one, &pages),
+            [0, page_size(), page_size(), page_size(), 0]
+        );
         assert_eq!(found(&mut scanner, &other, &pages), [0; 5]);
         scanner.forget();
         assert_eq!(found(&mut scanner, &one, &pages), [0; 5]);
@@ -114,10 +119,10 @@ mod tests {
         let ended = space(&fake, 100, Content::Pages(2));
         fs::write(fake.path("proc/100/pagemap"), "").expect("a file");
         let mut scanner = scanner(&fake);
-        scanner.read_ahead(&ended, 0..2 * PAGE).expect("no error");
+        scanner.read_ahead(&ended, 0..2 * page_size()).expect("no error");
         assert_eq!(scanner.ahead.of, None);
         let unreadable = space(&fake, 200, Content::Error);
-        let error = scanner.read_ahead(&unreadable, 0..2 * PAGE).expect_err("a directory");
+        let error = scanner.read_ahead(&unreadable, 0..2 * page_size()).expect_err("a directory");
         assert!(matches!(error, Error::Pages { pid: 200, .. }), "{error}");
     }
 }

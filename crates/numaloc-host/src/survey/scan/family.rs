@@ -14,7 +14,7 @@ use crate::{
     files::{kpage::FrameFile, pagemap::Entries},
     survey::outsiders::RuledOut,
 };
-use numaloc_core::{HUGE, PAGE, Pages};
+use numaloc_core::{Pages, number, page_size, pmd_size};
 use std::ops::Range;
 
 /// Where a part has more pages than this, the next one is smaller, so that the table of a part stays small.
@@ -59,7 +59,7 @@ impl PartSchedule {
             Some(_) => Some((distance, u64::MAX)), // none is needed
             None => sampled.then_some((distance, range.start)),
         };
-        Self { end: range.end, at: range.start, bytes: HUGE, samples, assumed: known }
+        Self { end: range.end, at: range.start, bytes: pmd_size(), samples, assumed: known }
     }
 
     fn next(&mut self) -> Option<(Range<u64>, PartScan)> {
@@ -86,9 +86,9 @@ impl PartSchedule {
             0 => (self.bytes * 2).min(PART_MAX),
             // Parts stay small here. If the first mapping does not show one of the pages, the next mapping is read for
             // the whole part.
-            _ if self.samples.is_some() => HUGE,
+            _ if self.samples.is_some() => pmd_size(),
             1..PAGES => (self.bytes * 2).min(PART_MAX),
-            _ => (self.bytes / 2).max(HUGE),
+            _ => (self.bytes / 2).max(pmd_size()),
         };
     }
 }
@@ -106,7 +106,7 @@ impl Scanner {
         // The mappings that show joined pages of a part.
         let mut shown_by: Vec<MappedView<'_>> = Vec::new();
         while let Some((part, part_scan)) = parts.next() {
-            joined.begin(((part.end - part.start) / PAGE) as usize);
+            joined.begin(number::index((part.end - part.start) / page_size()));
             shown_by.clear();
             for (index, mapping) in scanned.mappings.iter().enumerate() {
                 if part_scan != PartScan::Exact && joined.is_full() {
@@ -170,7 +170,7 @@ impl Scanner {
         let ownership = |frame: &table::Frame| {
             let mapping = &scanned.mappings[frame.mapping as usize];
             let pid = scanned.spaces[mapping.process].process.identity.pid;
-            let address = mapping.start + begin + u64::from(frame.index) * PAGE;
+            let address = mapping.start + begin + u64::from(frame.index) * page_size();
             self.ownership(frame.entry, frame.count.into(), (pid, address))
         };
         let mut ownerships: Vec<_> = joined.frames().iter().map(ownership).collect();
@@ -201,20 +201,20 @@ fn joined_runs(
     let mut open: Option<(PageRun<'_>, u32, usize)> = None;
     for (number, (frame, ownership)) in joined.frames().iter().zip(ownerships).enumerate() {
         let Some(ownership) = *ownership else { continue };
-        let offset = begin + u64::from(frame.index) * PAGE;
+        let offset = begin + u64::from(frame.index) * page_size();
         if let Some((run, claims, first)) = &mut open
-            && number == *first + (run.bytes / PAGE) as usize
+            && number == *first + number::index(run.bytes / page_size())
             && offset == run.offset + run.bytes
             && (run.mapping, run.node, run.ownership, *claims)
                 == (frame.mapping as usize, frame.node, ownership, frame.claims)
         {
-            run.bytes += PAGE;
+            run.bytes += page_size();
             continue;
         }
         let run = PageRun {
             mapping: frame.mapping as usize,
             offset,
-            bytes: PAGE,
+            bytes: page_size(),
             node: frame.node,
             ownership,
             claims: Some(joined.claims(frame)),
@@ -233,7 +233,10 @@ fn close<'e>(
     visit: &mut dyn FnMut(PageRun<'_>),
 ) {
     if let Some((run, _, first)) = open {
-        visit(PageRun { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+        visit(PageRun {
+            entries: entries.slice(first, number::index(run.bytes / page_size())),
+            ..run
+        });
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
         while let Some((range, part_scan)) = parts.next() {
             all.push((range.end - range.start, part_scan == PartScan::Exact));
             let found = (part_scan == PartScan::Exact).then_some(Ownership::Family);
-            parts.learn((range.end - range.start) / PAGE, found);
+            parts.learn((range.end - range.start) / page_size(), found);
         }
         assert_eq!(all.iter().map(|part| part.0).sum::<u64>(), bytes);
         all

@@ -5,6 +5,7 @@
 //! has just been woken, until it has waited for 4 ms (kernel/locking/rwsem.c, `rwsem_try_write_lock`, RWSEM_WAIT_TIMEOUT). A reader
 //! that sleeps now and then lets it in.
 
+use crate::files::pagemap::table_pages;
 use std::{
     thread::sleep,
     time::{Duration, Instant},
@@ -18,8 +19,8 @@ const READ: Duration = Duration::from_micros(100);
 const FIRST: Duration = Duration::from_micros(500);
 /// Shortest gap. The kernel makes it some 50 µs longer (prctl(2), PR_SET_TIMERSLACK).
 const GAP: Duration = Duration::from_micros(30);
-/// Most entries of a read, if there are to be gaps: two page tables.
-const PAGES: usize = 1024;
+/// Page tables whose entries are read at most at a time, if there are to be gaps.
+const TABLES: usize = 2;
 
 /// When to leave a gap.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Gaps {
 
     /// Number of entries to read at a time, of up to `pages`.
     pub fn pages(&self, pages: usize) -> usize {
-        if self.until.is_some() { pages.min(PAGES) } else { pages }
+        if self.until.is_some() { pages.min(TABLES * table_pages()) } else { pages }
     }
 
     /// Makes a call that takes the lock, and counts its time.
@@ -68,7 +69,10 @@ mod tests {
 
     #[test]
     fn only_looks_that_can_wait_leave_gaps() {
-        assert_eq!((Gaps::some().pages(4096), Gaps::some().pages(512)), (PAGES, 512));
+        assert_eq!(
+            (Gaps::some().pages(4096), Gaps::some().pages(512)),
+            (TABLES * table_pages(), 512)
+        );
         assert_eq!(Gaps::none().pages(4096), 4096);
         let mut fast = Gaps::none();
         assert_eq!(fast.count(|| 7), 7);

@@ -1,14 +1,20 @@
 //! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanner};
-use crate::{Error, files::pagemap::CHUNK, survey::space::AddressSpace};
-use numaloc_core::{HUGE, NodeId, PAGE, number};
+use crate::{Error, files::pagemap::chunk_pages, survey::space::AddressSpace};
+use numaloc_core::{NodeId, number, page_size, pmd_size};
 use numaloc_sys::{Categories, PageRegion, query_pages};
 use std::ops::Range;
 
-/// Largest stretch that one PAGEMAP_SCAN walks: 2.3 ms of mmap_lock at the most, should it be full of base pages.
-pub(super) const PROBE_MAX: u64 = 1 << 30;
-pub(super) const PROBE_MIN: u64 = 16 << 20;
+/// Largest stretch that one PAGEMAP_SCAN walks, in bytes: 2.3 ms of mmap_lock at the most, should it be full of base pages.
+pub(super) fn probe_max() -> u64 {
+    page_size() << 18
+}
+
+/// The stretch of the first PAGEMAP_SCAN, in bytes.
+pub(super) fn probe_min() -> u64 {
+    8 * pmd_size()
+}
 
 /// A sampling scanner looks up the ownership of one in this many huge pages.
 const SAMPLE: usize = 32;
@@ -26,7 +32,7 @@ impl Scanner {
     ) -> Result<u64, Error> {
         let Range { mut start, end } = addresses;
         while self.page_access.can_scan && start < end {
-            let until = end.min(start + PROBE_MAX);
+            let until = end.min(start + probe_max());
             let first = self.gaps.count(|| space.pagemap()?.first_present(start, until));
             self.gaps.leave();
             let first =
@@ -61,24 +67,25 @@ impl Scanner {
         for region in &regions[..found] {
             let (mut at, end) = (region.start - view.start, region.end - view.start);
             if region.categories().contains(Categories::HUGE)
-                && region.start.is_multiple_of(HUGE)
+                && region.start.is_multiple_of(pmd_size())
                 && view.has_whole_huge()
             {
-                let huge = at..end - (end - at) % HUGE;
+                let huge = at..end - (end - at) % pmd_size();
                 at = huge.end;
                 self.huge_runs(view, huge, buffer, visit)?;
             }
             while at < end {
-                let pages = self.gaps.pages(CHUNK).min(((end - at) / PAGE) as usize);
+                let pages =
+                    self.gaps.pages(chunk_pages()).min(number::index((end - at) / page_size()));
                 let entries = self.gaps.count(|| view.read(at, pages, buffer))?;
                 self.page_runs(view, at, entries, visit)?;
                 self.gaps.leave();
-                at += pages as u64 * PAGE;
+                at += pages as u64 * page_size();
                 base_pages += pages as u64;
             }
         }
         // Always continues by at least a page: a walk that could not even begin would be repeated forever.
-        Ok((walked.max(from + PAGE) - view.start, base_pages))
+        Ok((walked.max(from + page_size()) - view.start, base_pages))
     }
 
     /// Visits the huge pages of a stretch that holds nothing else.
@@ -92,7 +99,7 @@ impl Scanner {
         if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
             return Ok(());
         }
-        for offset in range.step_by(number::index(HUGE)) {
+        for offset in range.step_by(number::index(pmd_size())) {
             let entries = self.gaps.count(|| view.read(offset, 1, buffer))?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
             self.query(view.space, view.start + offset, entries)?;
@@ -101,7 +108,7 @@ impl Scanner {
             }
             let Some(ownership) = self.alone(view, offset, entry) else { continue };
             let node = self.node(0, entry);
-            let (bytes, huge) = (HUGE, true);
+            let (bytes, huge) = (pmd_size(), true);
             visit(PageRun { offset, bytes, node, ownership, entries, huge, ..PageRun::default() });
         }
         Ok(())
@@ -117,7 +124,7 @@ impl Scanner {
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<bool, Halt> {
-        let offsets: Vec<u64> = range.clone().step_by(number::index(HUGE)).collect();
+        let offsets: Vec<u64> = range.clone().step_by(number::index(pmd_size())).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
             let entries = self.gaps.count(|| view.read(*offset, 1, buffer))?;
             if !entries.get(0).is_some_and(|entry| self.is_exclusive(view, entry)) {
@@ -132,7 +139,7 @@ impl Scanner {
         }
         for (offset, node) in offsets.into_iter().zip(nodes) {
             let (node, ownership) = (Some(NodeId(node.cast_unsigned())), Ownership::Exclusive);
-            let (bytes, huge) = (HUGE, true);
+            let (bytes, huge) = (pmd_size(), true);
             visit(PageRun { offset, bytes, node, ownership, huge, ..PageRun::default() });
         }
         Ok(true)

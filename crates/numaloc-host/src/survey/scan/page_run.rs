@@ -1,7 +1,7 @@
 //! The results of a scan, and how pages are joined to page runs.
 
 use crate::files::pagemap::Entries;
-use numaloc_core::{ClaimSet, NodeId, PAGE};
+use numaloc_core::{ClaimSet, NodeId, page_size};
 
 /// Whether only the target maps a page, as far as that was looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct PageRun<'e> {
     pub claims: Option<&'e ClaimSet>,
     /// One entry for each base page; for huge pages that of the first base page alone.
     pub entries: Entries<'e>,
-    /// Whether this is one PMD-mapped or hugetlb piece of 2 MiB.
+    /// Whether this is one PMD-mapped or hugetlb piece of [`pmd_size`] bytes.
     pub huge: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'v, 'e> PageRuns<'v, 'e> {
             return;
         }
         self.flush();
-        let offset = self.offset + index as u64 * PAGE;
+        let offset = self.offset + index as u64 * page_size();
         self.open = Some(PageRun {
             offset,
             bytes: 0,
@@ -96,7 +96,7 @@ impl<'v, 'e> PageRuns<'v, 'e> {
     pub(super) fn flush(&mut self) {
         if let Some(run) = self.open.take() {
             let entries = run.entries.slice(self.first, self.pages);
-            (self.visit)(PageRun { bytes: self.pages as u64 * PAGE, entries, ..run });
+            (self.visit)(PageRun { bytes: self.pages as u64 * page_size(), entries, ..run });
         }
     }
 }

@@ -3,13 +3,11 @@
 
 use super::{
     Halt, MappedView, PageRun, PageRuns, Scanner,
-    huge::{PROBE_MAX, PROBE_MIN},
+    huge::{probe_max, probe_min},
 };
-use crate::files::pagemap::{CHUNK, Entries};
-use numaloc_core::{HUGE, PAGE};
+use crate::files::pagemap::{Entries, chunk_pages, table_pages};
+use numaloc_core::{number, page_size, pmd_size};
 use std::ops::Range;
-
-const READ_MIN: usize = (HUGE / PAGE) as usize;
 
 /// The result of reading a stretch of base pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,26 +31,33 @@ struct ScanPace {
 impl ScanPace {
     fn new() -> Self {
         Self {
-            read_pages: READ_MIN,
-            probe_bytes: PROBE_MIN,
+            read_pages: table_pages(),
+            probe_bytes: probe_min(),
             quiet_until: 0,
-            quiet_bytes: 4 * PROBE_MIN,
+            quiet_bytes: 4 * probe_min(),
         }
     }
     fn has_read(&mut self) {
-        self.read_pages = (self.read_pages * 2).min(CHUNK);
-        self.probe_bytes = PROBE_MIN;
+        self.read_pages = (self.read_pages * 2).min(chunk_pages());
+        self.probe_bytes = probe_min();
     }
     fn has_probed(&mut self, walked: Range<u64>, base_pages: u64) -> Texture {
-        self.probe_bytes = (self.probe_bytes * 2).min(PROBE_MAX);
-        if base_pages * PAGE * 4 <= walked.end - walked.start {
+        self.probe_bytes = (self.probe_bytes * 2).min(probe_max());
+        if base_pages * page_size() * 4 <= walked.end - walked.start {
             return Texture::Coarse;
         }
-        self.read_pages = READ_MIN;
+        self.read_pages = table_pages();
         self.quiet_until = walked.end + self.quiet_bytes;
-        self.quiet_bytes = (self.quiet_bytes * 2).min(PROBE_MAX);
+        self.quiet_bytes = (self.quiet_bytes * 2).min(probe_max());
         Texture::Base
     }
+}
+
+/// Where a read of a part of a mapping ends at the latest. The first one ends where a page table does, if a huge page can
+/// follow: a huge page in two reads is not noticed in either.
+fn read_end(start: u64, part: Range<u64>) -> u64 {
+    let table_end = (start + part.start).next_multiple_of(pmd_size()) - start;
+    if table_end > part.start && table_end + pmd_size() <= part.end { table_end } else { part.end }
 }
 
 impl Scanner {
@@ -74,11 +79,12 @@ impl Scanner {
                 texture = scan_pace.has_probed(at..walked, base_pages);
                 at = walked;
             } else {
+                let end = read_end(view.start, at..range.end);
                 let pages = self.gaps.pages(scan_pace.read_pages);
-                let pages = pages.min(((range.end - at) / PAGE) as usize);
+                let pages = pages.min(number::index((end - at) / page_size()));
                 let entries = self.gaps.count(|| view.read(at, pages, buffer))?;
                 texture = self.page_runs(view, at, entries, visit)?;
-                at += pages as u64 * PAGE;
+                at += pages as u64 * page_size();
                 scan_pace.has_read();
             }
             self.gaps.leave();
@@ -104,10 +110,11 @@ impl Scanner {
             present += 1;
             contiguous += usize::from(entry.pfn() == last_pfn + 1);
             last_pfn = entry.pfn();
-            if self.is_zeros(view, offset + index as u64 * PAGE, index, entry) {
+            if self.is_zeros(view, offset + index as u64 * page_size(), index, entry) {
                 continue;
             }
-            let Some(ownership) = self.alone(view, offset + index as u64 * PAGE, entry) else {
+            let Some(ownership) = self.alone(view, offset + index as u64 * page_size(), entry)
+            else {
                 continue;
             };
             runs.push(index, self.node(index, entry), ownership, entries);
@@ -116,8 +123,24 @@ impl Scanner {
         // Huge pages show as frames that follow each other. Base pages may do so, too; a probe then finds that out at
         // little cost.
         let huge_like =
-            present == entries.len() && contiguous + entries.len() / READ_MIN >= entries.len();
-        let is_coarse = present == 0 || huge_like && entries.len() >= READ_MIN;
+            present == entries.len() && contiguous + entries.len() / table_pages() >= entries.len();
+        let is_coarse = present == 0 || huge_like && entries.len() >= table_pages();
         Ok(if is_coarse { Texture::Coarse } else { Texture::Base })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_huge_page_is_in_two_reads() {
+        let (start, huge) = (5 * pmd_size() - 3 * page_size(), pmd_size());
+        let far = 9 * huge;
+        assert_eq!(read_end(start, 0..far), 3 * page_size());
+        assert_eq!(read_end(start, 3 * page_size()..far), far);
+        assert_eq!(read_end(start, 4 * page_size()..far), 3 * page_size() + huge);
+        assert_eq!(read_end(start, 0..huge), huge, "none can follow");
+        assert_eq!(read_end(huge, 0..far), far);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::PageRun;
 use crate::files::pagemap::Entry;
-use numaloc_core::{ClaimSet, NodeId, PAGE, number};
+use numaloc_core::{ClaimSet, NodeId, number, page_size};
 use std::collections::{HashMap, hash_map};
 
 /// A frame that mappings show at one offset.
@@ -54,8 +54,8 @@ impl FrameTable {
     /// are surely the same (`entry.is_file`: pages of the object), or they cannot be told apart because they are on one
     /// node.
     pub(super) fn add(&mut self, mapping: usize, claim: usize, begin: u64, run: &PageRun<'_>) {
-        let first = (run.offset - begin) / PAGE;
-        for page in 0..run.bytes / PAGE {
+        let first = (run.offset - begin) / page_size();
+        for page in 0..run.bytes / page_size() {
             // A huge page has one entry; its frames follow each other.
             let entry = if run.huge {
                 run.entries.get(0).map(|entry| entry.tail(page))
@@ -109,8 +109,9 @@ impl FrameTable {
 
     /// Notes the offsets of pages that are not joined with others.
     pub(super) fn see(&mut self, begin: u64, run: &PageRun<'_>) {
-        let first = number::small((run.offset - begin) / PAGE);
-        (first..first + number::small(run.bytes / PAGE)).for_each(|index| self.see_page(index));
+        let first = number::small((run.offset - begin) / page_size());
+        (first..first + number::small(run.bytes / page_size()))
+            .for_each(|index| self.see_page(index));
     }
 
     fn see_page(&mut self, index: u32) {
@@ -184,7 +185,7 @@ mod tests {
             let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.to_ne_bytes()).collect();
             let run = PageRun {
                 offset: 1 << 30,
-                bytes: entries.len() as u64 * PAGE,
+                bytes: entries.len() as u64 * page_size(),
                 node: Some(NodeId(1)),
                 ownership: Ownership::Several,
                 entries: Entries::of(&bytes),

@@ -1,7 +1,7 @@
 //! A page that cannot be read is an error, not an absent page.
 
 use super::*;
-use crate::survey::scan::huge::PROBE_MAX;
+use crate::survey::scan::huge::probe_max;
 use crate::{fake::Fake, files::frames::FrameNodes};
 use numaloc_core::{Claim, NodeSet, number};
 use std::{fs, sync::Arc};
@@ -41,7 +41,7 @@ fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
     let (claims, mappings, pages) = (&claims, &mappings, &Pages::All);
     let scanned = Scanned::counted(spaces, claims, mappings, pages);
     let mut bytes = 0;
-    scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
+    scanner(fake).scan(&scanned, 0..64 * page_size(), &mut |run| bytes += run.bytes)?;
     Ok(bytes)
 }
 
@@ -79,7 +79,7 @@ fn of_a_family_one_may_end_and_none_may_be_unreadable() {
     let mut spaces =
         vec![space(&fake, 100, Content::Pages(64)), space(&fake, 200, Content::Pages(1))];
     fs::write(fake.path("proc/200/pagemap"), "").expect("a file");
-    assert_eq!(scan(&fake, &spaces).expect("no error"), 64 * PAGE);
+    assert_eq!(scan(&fake, &spaces).expect("no error"), 64 * page_size());
     spaces.push(space(&fake, 300, Content::Error));
     assert!(matches!(scan(&fake, &spaces), Err(Error::Pages { pid: 300, .. })));
 }
@@ -110,9 +110,9 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
             if ends && run.mapping == 2 {
                 fs::write(path(200), "").expect("a file");
             }
-            found.push((run.mapping, run.bytes / PAGE, run.ownership));
+            found.push((run.mapping, run.bytes / page_size(), run.ownership));
         };
-        scanner(&fake).scan(&scanned, 0..SHARED * PAGE, &mut visit).expect("it scans");
+        scanner(&fake).scan(&scanned, 0..SHARED * page_size(), &mut visit).expect("it scans");
         found
     };
     let own = (2, SHARED, Ownership::Exclusive);
@@ -140,8 +140,8 @@ fn memory_that_came_online_later_is_found() {
     let roots = Roots::default();
     let Some((space, page_access)) = this_process(&roots) else { return };
     let page_access = PageAccess { frames: Arc::new(FrameNodes::empty()), ..page_access };
-    let memory = vec![1u8; 4 * PAGE as usize];
-    let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+    let memory = vec![1u8; 4 * page_size() as usize];
+    let address = (memory.as_ptr() as u64).next_multiple_of(page_size());
     let mut places = vec![PageLocation::Unknown];
     let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
     scanner.locate(&space, address, 2, &mut places).expect("no error");
@@ -157,8 +157,8 @@ fn pages_in_blocks_that_nodes_share_are_asked_for() {
     let roots = Roots::default();
     let Some((space, page_access)) = this_process(&roots) else { return };
     let page_access = PageAccess { frames: Arc::new(FrameNodes::all_ambiguous()), ..page_access };
-    let memory = vec![1u8; 8 * HUGE as usize];
-    let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
+    let memory = vec![1u8; 8 * pmd_size() as usize];
+    let start = (memory.as_ptr() as u64).next_multiple_of(pmd_size());
     let (spaces, claims) = ([space], [Claim::default()].into_iter().collect());
     let mappings = &[Mapping { process: 0, start }];
     let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
@@ -172,7 +172,7 @@ fn pages_in_blocks_that_nodes_share_are_asked_for() {
         ruled_out: RuledOut::default(),
     };
     let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
-    let (mut placed, bytes) = (0, 4 * HUGE);
+    let (mut placed, bytes) = (0, 4 * pmd_size());
     let mut visit = |run: PageRun<'_>| placed += if run.node.is_some() { run.bytes } else { 0 };
     scanner.scan(&scanned, 0..bytes, &mut visit).expect("no error");
     assert_eq!(placed, bytes);
@@ -187,7 +187,7 @@ fn small_hugetlb_pages_are_not_taken_for_pages_of_2_mib() {
         let ruled_out = RuledOut::default();
         MappedView { space, start, lookup, mappers, hugetlb_bytes, ruled_out }.has_whole_huge()
     };
-    assert!(is_whole(None) && is_whole(Some(HUGE)) && is_whole(Some(1 << 30)));
+    assert!(is_whole(None) && is_whole(Some(pmd_size())) && is_whole(Some(1 << 30)));
     assert!(!is_whole(Some(64 << 10)));
 }
 
@@ -195,9 +195,10 @@ fn small_hugetlb_pages_are_not_taken_for_pages_of_2_mib() {
 fn the_first_page_behind_a_hole_is_found() {
     let roots = Roots::default();
     let Some((space, page_access)) = this_process(&roots) else { return };
-    let mut memory = vec![0u8; number::index(PROBE_MAX + 8 * HUGE)];
-    let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
-    let (end, touched) = (start + PROBE_MAX + 6 * HUGE, start + PROBE_MAX + 4 * HUGE + PAGE);
+    let mut memory = vec![0u8; number::index(probe_max() + 8 * pmd_size())];
+    let start = (memory.as_ptr() as u64).next_multiple_of(pmd_size());
+    let (end, touched) =
+        (start + probe_max() + 6 * pmd_size(), start + probe_max() + 4 * pmd_size() + page_size());
     let index = number::index(touched - memory.as_ptr() as u64);
     memory[index] = 1;
     let can_scan = page_access.can_scan;
@@ -205,8 +206,8 @@ fn the_first_page_behind_a_hole_is_found() {
     let mut first = |addresses| scanner.first_present(&space, addresses).expect("no error");
     if can_scan {
         // It may be a huge page.
-        assert_eq!(first(start..end) / HUGE, touched / HUGE);
-        assert_eq!(first(touched + HUGE..end), end);
+        assert_eq!(first(start..end) / pmd_size(), touched / pmd_size());
+        assert_eq!(first(touched + pmd_size()..end), end);
         assert_eq!(first(touched..end), touched);
     } else {
         println!("SKIPPED: this kernel has no PAGEMAP_SCAN");

@@ -23,12 +23,14 @@ use crate::{
     limits::probe,
     survey::page_access::PageAccess,
 };
-use numaloc_core::{HUGE, Mappers, PAGE, Pages, number};
+use numaloc_core::{Mappers, Pages, number, page_size, pmd_size};
 use std::{cell::OnceCell, ops::Range};
 
 /// Base pages of the largest folio that processes map as base pages (mm/pagemap.h, MAX_PAGECACHE_ORDER; arch x86). Folios are
 /// aligned to their size in frames.
-const MOST: u64 = HUGE / PAGE;
+fn most() -> u64 {
+    pmd_size() / page_size()
+}
 /// Base pages of the smallest folio of anonymous memory (Documentation/admin-guide/mm/transhuge.rst).
 const LEAST_ANON: u64 = 4;
 /// Rows of frames that one sampling scan looks at. With this many it takes about half a millisecond longer.
@@ -76,7 +78,7 @@ impl WholeFolios {
     }
 
     fn least_anon(&self) -> u64 {
-        let read = || if probe::small_folios(&self.roots) { LEAST_ANON } else { MOST };
+        let read = || if probe::small_folios(&self.roots) { LEAST_ANON } else { most() };
         *self.least_anon.get_or_init(read)
     }
 
@@ -150,8 +152,8 @@ impl WholeFolios {
     ) {
         for index in [row.start, row.end - 1] {
             let Some(entry) = run.entries.get(index) else { return };
-            let offset = run.offset + index as u64 * PAGE;
-            let page = scanned.mappings[run.mapping].start.wrapping_add(offset) / PAGE;
+            let offset = run.offset + index as u64 * page_size();
+            let page = scanned.mappings[run.mapping].start.wrapping_add(offset) / page_size();
             // Pages of a file follow each other in its folios as in the mapping, so the one beside it, if it is there, is of another folio.
             let ends_here = |beside: Option<usize>| {
                 beside.and_then(|beside| run.entries.get(beside)).is_some_and(|next| next.is_file())
@@ -186,12 +188,12 @@ impl WholeFolios {
         strangers: &mut Vec<Range<usize>>,
     ) {
         let Some(pfn) = run.entries.get(row.start).map(|entry| entry.pfn()) else { return };
-        let mut head = row.start + number::index(pfn.next_multiple_of(MOST) - pfn);
-        while head + number::index(MOST) <= row.end {
+        let mut head = row.start + number::index(pfn.next_multiple_of(most()) - pfn);
+        while head + number::index(most()) <= row.end {
             if !self.is_whole(run, head) {
-                strangers.push(head..head + number::index(MOST));
+                strangers.push(head..head + number::index(most()));
             }
-            head += number::index(MOST);
+            head += number::index(most());
         }
     }
 
@@ -208,7 +210,7 @@ impl WholeFolios {
         if flags & COMPOUND_HEAD == 0 || flags & HUGETLB != 0 {
             return true;
         }
-        let counts = self.counts.row(entry.pfn(), number::index(MOST), &mut self.buffer);
+        let counts = self.counts.row(entry.pfn(), number::index(most()), &mut self.buffer);
         counts.iter().all(|&count| count <= 1)
     }
 
@@ -220,8 +222,8 @@ impl WholeFolios {
         if !is_compound(flags) || flags & HUGETLB != 0 {
             return None;
         }
-        let block = pfn / MOST * MOST;
-        let flags = self.flags.row(block, number::index(MOST), &mut self.buffer);
+        let block = pfn / most() * most();
+        let flags = self.flags.row(block, number::index(most()), &mut self.buffer);
         let (at, is_tail) = (number::index(pfn - block), |flags: &u64| flags & COMPOUND_TAIL != 0);
         let head = flags.get(..=at)?.iter().rposition(|flags| !is_tail(flags)).unwrap_or(0);
         let tails = flags[head + 1..].iter().take_while(|flags| is_tail(flags)).count();
@@ -244,7 +246,7 @@ impl WholeFolios {
         let pages = number::index(folio.end - folio.start);
         // A process that ends after this is missing in the page maps, and its pages count as strangers'.
         let mut counts = self.counts.row(folio.start, pages, &mut self.buffer);
-        let before = (entry.pfn() - folio.start) * PAGE;
+        let before = (entry.pfn() - folio.start) * page_size();
         let seen = scanned.mappings.iter().map(|mapping| (mapping.process, mapping.start));
         // Private memory of the target's other processes is in extents of their own.
         let own = &scanned.mappings[mapping];
@@ -275,7 +277,7 @@ fn visit_pieces(run: &PageRun<'_>, strangers: &[Range<usize>], visit: &mut dyn F
         if !pages.is_empty() {
             let entries = run.entries.slice(pages.start, pages.len());
             let (offset, bytes) =
-                (run.offset + pages.start as u64 * PAGE, pages.len() as u64 * PAGE);
+                (run.offset + pages.start as u64 * page_size(), pages.len() as u64 * page_size());
             visit(PageRun { offset, bytes, entries, ownership, ..*run });
         }
     };

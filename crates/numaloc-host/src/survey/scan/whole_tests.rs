@@ -67,10 +67,10 @@ fn found_if(
     let mut scanner = Scanner::new(&fake.roots(), &page_access, Precision::Exact);
     let mut found = Vec::new();
     let mut visit = |run: PageRun<'_>| {
-        assert_eq!(run.entries.len() as u64 * PAGE, run.bytes);
-        found.push((run.bytes / PAGE, run.ownership));
+        assert_eq!(run.entries.len() as u64 * page_size(), run.bytes);
+        found.push((run.bytes / page_size(), run.ownership));
     };
-    scanner.scan(&scanned, 0..seen * PAGE, &mut visit).expect("it scans");
+    scanner.scan(&scanned, 0..seen * page_size(), &mut visit).expect("it scans");
     found
 }
 

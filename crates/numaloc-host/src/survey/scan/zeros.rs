@@ -9,7 +9,7 @@ use crate::{
         pagemap::Entry,
     },
 };
-use numaloc_core::{HUGE, PAGE};
+use numaloc_core::{page_size, pmd_size};
 
 /// Tells pages of zeros by their frames.
 #[derive(Debug)]
@@ -39,10 +39,10 @@ impl Zeros {
     #[inline]
     pub(super) fn contain(&mut self, address: u64, entry: Entry) -> bool {
         let (Some(base), pfn) = (self.base, entry.pfn()) else { return false };
-        // Only a huge entry maps the huge page, so its frames lie within 2 MiB as the addresses do. From 6.10 on the kernel
+        // Only a huge entry maps the huge page, so its frames lie within its size as the addresses do. From 6.10 on the kernel
         // calls it a page of a file (fs/proc/task_mmu.c, `pagemap_pmd_range`).
-        let may_be_huge = (pfn ^ (address / PAGE)).is_multiple_of(HUGE / PAGE);
-        pfn == base || may_be_huge && self.is_huge(pfn / (HUGE / PAGE))
+        let may_be_huge = (pfn ^ (address / page_size())).is_multiple_of(pmd_size() / page_size());
+        pfn == base || may_be_huge && self.is_huge(pfn / (pmd_size() / page_size()))
     }
 
     /// Whether the huge frame with this number is the page of zeros.
@@ -52,7 +52,7 @@ impl Zeros {
         {
             return answer;
         }
-        let flags = self.flags.get(number * (HUGE / PAGE));
+        let flags = self.flags.get(number * (pmd_size() / page_size()));
         let answer = flags.is_some_and(|flags| flags & ZERO_PAGE != 0);
         self.asked = Some((number, answer));
         answer
@@ -80,11 +80,17 @@ mod tests {
         assert!(contain(0x5000, 7));
         assert!(!contain(0x5000, 8));
         for page in [0, 1, 511] {
-            assert!(contain(6 * HUGE + page * PAGE, 1024 + page));
-            assert!(contain(6 * HUGE + page * PAGE, FILE | (1024 + page)), "from 6.10 on");
-            assert!(!contain(6 * HUGE + page * PAGE, 512 + page), "a huge page of a process");
+            assert!(contain(6 * pmd_size() + page * page_size(), 1024 + page));
+            assert!(
+                contain(6 * pmd_size() + page * page_size(), FILE | (1024 + page)),
+                "from 6.10 on"
+            );
+            assert!(
+                !contain(6 * pmd_size() + page * page_size(), 512 + page),
+                "a huge page of a process"
+            );
         }
-        assert!(!contain(6 * HUGE + PAGE, 1024), "no huge entry");
+        assert!(!contain(6 * pmd_size() + page_size(), 1024), "no huge entry");
         let mut hidden = Zeros::new(&fake.roots(), None);
         assert!(!hidden.contain(0, Entry(PRESENT)));
     }

@@ -1,6 +1,6 @@
 //! /proc/PID/stat (proc_pid_stat(5); fs/proc/array.c, `do_task_stat`), as far as a live view needs it.
 
-use numaloc_core::PAGE;
+use numaloc_core::page_size;
 use std::time::Duration;
 
 /// The fields that are taken from the `stat` file of a process or thread.
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Option<Stat> {
         cpu_ticks: field(14)?.saturating_add(field(15)?),
         threads: field(20)?,
         start_time: field(22)?,
-        resident_bytes: field(24)?.saturating_mul(PAGE),
+        resident_bytes: field(24)?.saturating_mul(page_size()),
         cpu: field(39).and_then(|cpu| cpu.try_into().ok()),
     })
 }

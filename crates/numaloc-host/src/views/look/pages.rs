@@ -12,13 +12,13 @@ use crate::{
         vmas,
     },
 };
-use numaloc_core::{NodeId, Options, PAGE, Process, Topology, advise::Exactness, number};
+use numaloc_core::{NodeId, Options, Process, Topology, advise::Exactness, number, page_size};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-/// Pages of a window: 2 MiB, whose entries are one page of the page map.
+/// Pages of a window: their entries are a page of 4 KiB of the page map.
 const WINDOW: u64 = 512;
 /// Windows that are read of a process. Up to a GiB that is all of it.
 const WINDOWS: u64 = 512;
@@ -68,7 +68,7 @@ impl PageReader {
             self.scanner.locate(&space, address, number::index(pages), &mut self.places)?;
             for place in &self.places {
                 if let PageLocation::On(node) = place {
-                    *nodes.entry(*node).or_default() += PAGE;
+                    *nodes.entry(*node).or_default() += page_size();
                 }
             }
         }
@@ -76,14 +76,14 @@ impl PageReader {
         if all <= WINDOWS {
             return Ok((seen > 0).then_some((nodes, Exactness::Scanned)));
         }
-        if seen < ENOUGH * PAGE {
+        if seen < ENOUGH * page_size() {
             return self.scan(process, stop);
         }
         for bytes in nodes.values_mut() {
             *bytes =
                 number::amount(u128::from(*bytes) * u128::from(resident_bytes) / u128::from(seen));
         }
-        Ok(Some((nodes, Exactness::Sampled(seen / PAGE))))
+        Ok(Some((nodes, Exactness::Sampled(seen / page_size()))))
     }
 
     /// The private hugetlb memory of a process, by size of a page and by node. Only numa_maps says the size, and the kernel walks
@@ -157,7 +157,7 @@ fn only_size(topology: &Topology) -> Option<u64> {
 
 /// Number of windows, and the windows that are read: address and pages. If there are too many, every n-th.
 fn windows(vmas: &[&Vma]) -> (u64, Vec<(u64, u64)>) {
-    let pages = |vma: &Vma| (vma.end - vma.start) / PAGE;
+    let pages = |vma: &Vma| (vma.end - vma.start) / page_size();
     let all: u64 = vmas.iter().map(|vma| pages(vma).div_ceil(WINDOW)).sum();
     let step = all.div_ceil(WINDOWS).max(1);
     let mut chosen = Vec::new();
@@ -168,7 +168,7 @@ fn windows(vmas: &[&Vma]) -> (u64, Vec<(u64, u64)>) {
         let mut number = skip;
         while number < count {
             let first = number * WINDOW;
-            chosen.push((vma.start + first * PAGE, WINDOW.min(pages(vma) - first)));
+            chosen.push((vma.start + first * page_size(), WINDOW.min(pages(vma) - first)));
             number += step;
         }
         skip = number - count;
@@ -184,7 +184,7 @@ mod tests {
     fn vma(start: u64, pages: u64) -> Vma {
         Vma {
             start,
-            end: start + pages * PAGE,
+            end: start + pages * page_size(),
             offset: start,
             object: Object::Anonymous,
             shared: false,
@@ -203,7 +203,7 @@ mod tests {
         let (all, chosen) = windows(&vmas.iter().collect::<Vec<_>>());
         assert_eq!((all, chosen.len()), (4, 4));
         assert_eq!(chosen.iter().map(|(_, pages)| pages).sum::<u64>(), 1028);
-        assert_eq!(chosen[3], (0x100_0000 + 1024 * PAGE, 1));
+        assert_eq!(chosen[3], (0x100_0000 + 1024 * page_size(), 1));
     }
 
     #[test]

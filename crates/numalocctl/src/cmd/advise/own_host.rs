@@ -5,19 +5,18 @@ use crate::{
     cmd::{Surroundings, chosen},
     exit::{Code, Failure},
 };
-use numaloc_host::{ErrorKind, advised::ChangeLog, check_page_size};
+use numaloc_host::{ErrorKind, advised::ChangeLog};
 
 /// Checks that the changes here and the daemon's moves are on the same host.
 ///
 /// # Errors
-/// The daemon may be on another host, or this kernel has other pages.
+/// The daemon may be on another host.
 pub fn check(cli: &Cli, around: &Surroundings, option: &str) -> Result<(), Failure> {
     chosen(cli, around)?.check_this_host(|uri| {
         format!(
             "{option} changes this host, and the daemon at {uri} may be on another one: add --standalone, or run it there"
         )
-    })?;
-    Ok(check_page_size(&around.roots)?)
+    })
 }
 
 /// The right to change this host.

@@ -146,8 +146,6 @@ mod tests {
         for name in ["proc/self", "run", "cgroup/a"] {
             fs::create_dir_all(path(name)).expect("a directory");
         }
-        let vector = [6, 4096, 0, 0u64].map(u64::to_ne_bytes).concat();
-        fs::write(path("proc/self/auxv"), vector).expect("a file");
         let (proc, run) = (path("proc"), path("run"));
         let roots = Roots { proc, run, ..Roots::default() };
         let mut log = ChangeLog::take(&roots).expect("nobody has it");

@@ -13,7 +13,7 @@ use numaloc_core::layout::Layout;
 use numaloc_host::{
     Error, ErrorKind, Roots,
     balancing_trial::{self, BalancingTrial},
-    check_page_size, numa_balancing, read, speed,
+    numa_balancing, read, speed,
     spread::{self, HowSpread, Spread},
     topology,
 };
@@ -39,7 +39,6 @@ pub fn measured(roots: &Roots, args: &BenchArgs) -> Result<PlacementBenchDoc, Fa
         let message = "bench placement keeps nothing and has base pages alone: leave out --kept and --base-pages";
         return Err(Failure::Usage(message.into()));
     }
-    check_page_size(roots)?;
     let how = how(roots, args)?;
     let mut switch = if args.switch_balancing { Some(Switch::new(roots)?) } else { None };
     let present = numa_balancing::read(roots)?;

@@ -8,7 +8,7 @@ use crate::{
 };
 use numaloc_api::timestamp;
 use numaloc_core::speed::{AccessPattern, BLOCK, FileSpeed, Operation};
-use numaloc_host::{OwnStorage, Roots, check_page_size, read, speed, topology};
+use numaloc_host::{OwnStorage, Roots, read, speed, topology};
 use std::{path::Path, time::SystemTime};
 
 /// Measures.
@@ -20,7 +20,6 @@ pub fn measured(
     args: &BenchArgs,
     directory: &Path,
 ) -> Result<StorageBenchDoc, Failure> {
-    check_page_size(roots)?;
     let usable = speed::usable(roots, &topology::topology(roots)?)?;
     // Whole blocks.
     let bytes = super::bytes(roots, &usable, args) / BLOCK as u64 * BLOCK as u64;

@@ -2,13 +2,13 @@
 
 use super::{portions::in_a_row, *};
 use crate::{
-    HUGE,
     ask::{
         directions::Directions,
         placement::{Placement, tiers::Tiers},
         temperatures::{Sights, Temperatures},
     },
     plan::tier_use::{TierMove, UseAmounts},
+    pmd_size,
 };
 use std::{ops::Range, sync::Arc};
 
@@ -132,7 +132,7 @@ fn what_may_not_move_stays_and_is_named() {
 
 #[test]
 fn what_went_up_and_down_rests() {
-    let (mut ways, range) = (Directions::default(), 0..8 * HUGE);
+    let (mut ways, range) = (Directions::default(), 0..8 * pmd_size());
     let seconds = Duration::from_secs;
     ways.note(MINE, &range, false, seconds(1));
     ways.note(MINE, &range, true, seconds(2));
@@ -149,17 +149,17 @@ fn what_went_up_and_down_rests() {
 
 #[test]
 fn chunks_are_cut_where_huge_pages_begin() {
-    let start = HUGE - 8 * 4096;
+    let start = pmd_size() - 8 * 4096;
     let plan = plan_for(
         vec![in_a_row(start, &[(0, 6)])],
         &by_use("slow=2", {
             let mut sights = Sights::new(1);
             sights.begin(20);
-            sights.add(0, start..HUGE, 20);
-            sights.add(0, HUGE..start + 6 * MIB, 0);
+            sights.add(0, start..pmd_size(), 20);
+            sights.add(0, pmd_size()..start + 6 * MIB, 0);
             Temperatures::new([MINE], sights)
         }),
     );
     let moves: Vec<Range<u64>> = plan.tier_moves().map(|one| one.range).collect();
-    assert_eq!(moves, [Range { start: HUGE, end: start + 6 * MIB }]);
+    assert_eq!(moves, [Range { start: pmd_size(), end: start + 6 * MIB }]);
 }
