@@ -197,3 +197,9 @@ pub fn page_size() -> u64 {
 pub fn pmd_size() -> u64 {
     1 << numaloc_sys::pmd_shift()
 }
+
+/// Base pages of such a huge page (the kernel's HPAGE_PMD_NR): 512, 2048 or 8192.
+#[inline]
+pub fn pmd_pages() -> u64 {
+    1 << (numaloc_sys::pmd_shift() - numaloc_sys::page_shift())
+}

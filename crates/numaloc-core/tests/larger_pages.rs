@@ -6,7 +6,7 @@ use numaloc_core::{
     Chunks, NodeId, Origin, SMALLEST_PAGE, Supply,
     file_cache::{FileCache, piece_bytes},
     grains::{Grains, Raster, grain_bytes},
-    page_size, pmd_size,
+    page_size, pmd_pages, pmd_size,
     supply::can_be_fresh,
 };
 
@@ -64,8 +64,8 @@ fn a_piece_of_a_file_is_counted_whole() {
 }
 
 fn huge_pages_take_turns() {
-    let origin = Origin { first_page: 4 * pmd_size() / page_size(), ..Origin::default() };
+    let origin = Origin { first_page: 4 * pmd_pages(), ..Origin::default() };
     let offset = i64::try_from(pmd_size()).expect("a length");
     assert_eq!(origin.index(offset, pmd_size()), 5);
-    assert_eq!(origin.index(offset, page_size()), 5 * (pmd_size() / page_size()));
+    assert_eq!(origin.index(offset, page_size()), 5 * pmd_pages());
 }

@@ -2,7 +2,7 @@
 
 use crate::{ContainerResult, Decision, EventKind, EventReason, PodEvent, Verdict};
 use numaloc_config::written::{SHOWN_MAX, shown};
-use numaloc_core::{NodeSet, Share, page_size};
+use numaloc_core::{NodeSet, SMALLEST_PAGE, Share};
 
 /// The result of a pod: of all of its containers that have a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn ratio(share: Share) -> i64 {
 }
 
 fn remote_pages(share: Share) -> u64 {
-    share.remote_bytes.div_ceil(page_size())
+    share.remote_bytes.div_ceil(SMALLEST_PAGE)
 }
 
 fn line(container: &ContainerResult) -> String {

@@ -7,7 +7,7 @@
 use crate::{
     machine::ids::NodeId,
     memory::{cycle::Cycle, stripe::Origin},
-    number, page_size, pmd_size,
+    number, page_size, pmd_pages, pmd_size,
 };
 
 /// Folios of a mapping that have to be counted before its beginning follows from them: few fit any by chance.
@@ -52,7 +52,7 @@ impl Phases {
             return None;
         }
         let nodes = self.base.len().max(self.huge.len()) as u64;
-        let pages = pmd_size() / page_size();
+        let pages = pmd_pages();
         // The turn of huge pages follows from the huge pages before the mapping, that of base pages from the rest, too.
         let huge_first = (origin.first_page / pages + huge.unwrap_or(0)) * pages;
         let wanted = origin.first_page % nodes + base.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Divides page runs into folios, so that each thing that the kernel moves as a whole is passed once.
 
-use numaloc_core::{Mapping, Move, NodeId, Pages, number, page_size, pmd_size};
+use numaloc_core::{Mapping, Move, NodeId, Pages, number, page_size, pmd_pages, pmd_size};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
@@ -150,36 +150,35 @@ fn base_folios(
 ) {
     let (mut pages_each, mut count) = (1, 0);
     let frame = |index: usize| entries.get(index).map(|entry| entry.pfn());
+    // Read once: the compiler keeps an atomic in a loop over each page.
+    let (page_bytes, huge_bytes) = (page_size(), pmd_size());
     let mut index = 0;
     while let Some(pfn) = frame(index) {
-        let at = address + index as u64 * page_size();
+        let at = address + index as u64 * page_bytes;
         let pages = if shape.small_folios {
             let follows = frame(index + 1) == Some(pfn + 1);
             if follows { compound_pages(shape.flags, index, pfn, frame) } else { 1 }
-        } else if at.is_multiple_of(pmd_size()) {
+        } else if at & (huge_bytes - 1) == 0 {
             // A huge page can show as base entries: it is mapped by such, or its PMD was not worth a PAGEMAP_SCAN.
-            let last = number::index(pmd_size() / page_size() - 1);
-            let in_a_row = pfn.is_multiple_of(pmd_size() / page_size())
-                && frame(index + last) == Some(pfn + last as u64);
+            let last = number::index(pmd_pages() - 1);
+            let in_a_row =
+                pfn.is_multiple_of(pmd_pages()) && frame(index + last) == Some(pfn + last as u64);
             // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge page.
             if in_a_row && is_any(shape.flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
         } else {
             1
         };
         if pages != pages_each && count > 0 {
-            emit(
-                at - (pages_each * count) as u64 * page_size(),
-                pages_each as u64 * page_size(),
-                count as u64,
-            );
+            let before = at - (pages_each * count) as u64 * page_bytes;
+            emit(before, pages_each as u64 * page_bytes, count as u64);
             count = 0;
         }
         (pages_each, count) = (pages, count + 1);
         index += pages;
     }
     if count > 0 {
-        let at = address + (index - pages_each * count) as u64 * page_size();
-        emit(at, pages_each as u64 * page_size(), count as u64);
+        let at = address + (index - pages_each * count) as u64 * page_bytes;
+        emit(at, pages_each as u64 * page_bytes, count as u64);
     }
 }
 

@@ -3,7 +3,7 @@
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
 use crate::{Roots, files::read, nodes::tiers};
-use numaloc_core::{NodeId, page_size, pmd_size};
+use numaloc_core::{NodeId, page_size, pmd_pages};
 use numaloc_sys::Request;
 use std::{ffi::CString, fs::File, io, os::unix::ffi::OsStringExt, path::PathBuf};
 
@@ -74,7 +74,7 @@ pub fn huge_free_bytes(roots: &Roots, node: NodeId) -> Option<u64> {
 }
 
 fn huge_free(text: &str, node: NodeId) -> Option<u64> {
-    let first = (pmd_size() / page_size()).ilog2() as usize;
+    let first = pmd_pages().ilog2() as usize;
     let mut sum = None;
     for line in text.lines() {
         // `Node 0, zone   Normal    216     55 ...`: free blocks of 1, 2, 4 ... pages.
@@ -109,6 +109,7 @@ fn write(path: PathBuf, text: String) -> Request {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use numaloc_core::pmd_size;
     use numaloc_sys::Companion;
     use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! /proc/PID/pagemap: one 64-bit entry per virtual page (Documentation/admin-guide/mm/pagemap.rst).
 
-use numaloc_core::{number, page_size, pmd_size};
+use numaloc_core::{number, page_size, pmd_pages};
 use numaloc_sys::{Categories, PageRegion, pagemap_scan};
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -46,7 +46,7 @@ const CHUNK_LEAST: usize = 4096;
 /// Entries for the pages of one page table, which are those of a huge page: 512, 2048 or 8192 with base pages of 4, 16 or
 /// 64 KiB. The kernel holds mmap_lock for as many (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE).
 pub fn table_pages() -> usize {
-    number::index(pmd_size() / page_size())
+    number::index(pmd_pages())
 }
 
 /// Entries to read at a time: [`CHUNK_LEAST`], and at least two page tables, so that huge pages are in a read as a whole.

@@ -10,13 +10,8 @@ use crate::{
     limits::probe,
     survey::scan::PageRun,
 };
-use numaloc_core::{Kind, number, page_size, pmd_size};
+use numaloc_core::{Kind, number, page_size, pmd_pages, pmd_size};
 use std::cell::OnceCell;
-
-/// Base pages of a huge page.
-fn huge_pages() -> u64 {
-    pmd_size() / page_size()
-}
 
 /// The part of a folio that a page run shows. All in bytes, and in addresses of the mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +85,8 @@ impl Folios {
 
     /// Address and length of the folio of several pages that this frame belongs to, as it is mapped at `at`.
     fn around(&mut self, at: u64, pfn: u64, any_size: bool) -> Option<(u64, u64)> {
-        let within = pfn % huge_pages();
-        if !any_size && at / page_size() % huge_pages() != within {
+        let within = pfn % pmd_pages();
+        if !any_size && at / page_size() % pmd_pages() != within {
             return None;
         }
         if !self.is_any(pfn, COMPOUND_HEAD | COMPOUND_TAIL) {
@@ -104,7 +99,7 @@ impl Folios {
         let head = (pfn - within..=pfn).rev().find(|&frame| !self.is_any(frame, COMPOUND_TAIL));
         let head = head.unwrap_or(pfn);
         let tails =
-            (head + 1..head + huge_pages()).take_while(|&pfn| self.is_any(pfn, COMPOUND_TAIL));
+            (head + 1..head + pmd_pages()).take_while(|&pfn| self.is_any(pfn, COMPOUND_TAIL));
         let bytes = (1 + tails.count() as u64) * page_size();
         Some((at.saturating_sub((pfn - head) * page_size()), bytes))
     }

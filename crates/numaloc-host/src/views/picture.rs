@@ -17,7 +17,7 @@ use crate::{
 use numaloc_core::{
     Claims, Mappers, Mapping, NodeSet, Options, Pages, Process, Topology, number, page_size,
     picture::{After, Area, Bounds, Panel, Picture, Read, Side, Stretch, again, areas, side},
-    planner, pmd_size,
+    planner, pmd_pages, pmd_size,
 };
 use std::{cmp::Reverse, ops::Range, slice, sync::Arc};
 
@@ -227,7 +227,7 @@ fn stretches(start: u64, run: &PageRun<'_>, see: &mut dyn FnMut(&Stretch)) {
 /// each other from such a multiple on. A scan meets a few huge pages as base pages before it notices ([`Scanner`]), and
 /// without PAGEMAP_SCAN all of them.
 fn is_huge_page(run: &PageRun<'_>, index: usize) -> bool {
-    let index_last = number::index(pmd_size() / page_size()) - 1;
+    let index_last = number::index(pmd_pages()) - 1;
     let frames = run.entries.get(index).zip(run.entries.get(index + index_last));
     frames.is_some_and(|(first, last)| {
         first.pfn() != 0

@@ -10,6 +10,7 @@ use crate::{
     whole_file::WholeFile,
 };
 use clap::Parser;
+use numaloc_core::page_size;
 use std::sync::mpsc;
 use tokio::sync::watch;
 
@@ -27,6 +28,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
     let about = HostDoc {
         name: engine.host_name(),
         version: env!("CARGO_PKG_VERSION"),
+        page_bytes: page_size(),
         has_pictures: engine.is_this_host(),
         has_jobs: records.is_some(),
         is_read_only: args.read_only,

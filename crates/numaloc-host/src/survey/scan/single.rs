@@ -103,6 +103,8 @@ impl Scanner {
         self.query(view.space, view.start + offset, entries)?;
         let mut runs = PageRuns::new(offset, visit);
         let (mut present, mut contiguous, mut last_pfn) = (0usize, 0usize, 0);
+        // Read once: the compiler keeps an atomic in a loop over each page.
+        let page_bytes = page_size();
         for (index, entry) in entries.iter().enumerate() {
             if !entry.is_present() {
                 continue;
@@ -110,13 +112,11 @@ impl Scanner {
             present += 1;
             contiguous += usize::from(entry.pfn() == last_pfn + 1);
             last_pfn = entry.pfn();
-            if self.is_zeros(view, offset + index as u64 * page_size(), index, entry) {
+            let at = offset + index as u64 * page_bytes;
+            if self.is_zeros(view, at, index, entry) {
                 continue;
             }
-            let Some(ownership) = self.alone(view, offset + index as u64 * page_size(), entry)
-            else {
-                continue;
-            };
+            let Some(ownership) = self.alone(view, at, entry) else { continue };
             runs.push(index, self.node(index, entry), ownership, entries);
         }
         runs.flush();

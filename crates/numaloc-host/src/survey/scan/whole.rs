@@ -23,13 +23,13 @@ use crate::{
     limits::probe,
     survey::page_access::PageAccess,
 };
-use numaloc_core::{Mappers, Pages, number, page_size, pmd_size};
+use numaloc_core::{Mappers, Pages, number, page_size, pmd_pages};
 use std::{cell::OnceCell, ops::Range};
 
 /// Base pages of the largest folio that processes map as base pages (mm/pagemap.h, MAX_PAGECACHE_ORDER; arch x86). Folios are
 /// aligned to their size in frames.
 fn most() -> u64 {
-    pmd_size() / page_size()
+    pmd_pages()
 }
 /// Base pages of the smallest folio of anonymous memory (Documentation/admin-guide/mm/transhuge.rst).
 const LEAST_ANON: u64 = 4;

@@ -9,7 +9,7 @@ use crate::{
         pagemap::Entry,
     },
 };
-use numaloc_core::{page_size, pmd_size};
+use numaloc_core::{page_size, pmd_pages};
 
 /// Tells pages of zeros by their frames.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Zeros {
         let (Some(base), pfn) = (self.base, entry.pfn()) else { return false };
         // Only a huge entry maps the huge page, so its frames lie within its size as the addresses do. From 6.10 on the kernel
         // calls it a page of a file (fs/proc/task_mmu.c, `pagemap_pmd_range`).
-        let may_be_huge = (pfn ^ (address / page_size())).is_multiple_of(pmd_size() / page_size());
-        pfn == base || may_be_huge && self.is_huge(pfn / (pmd_size() / page_size()))
+        let may_be_huge = (pfn ^ (address / page_size())).is_multiple_of(pmd_pages());
+        pfn == base || may_be_huge && self.is_huge(pfn / pmd_pages())
     }
 
     /// Whether the huge frame with this number is the page of zeros.
@@ -52,7 +52,7 @@ impl Zeros {
         {
             return answer;
         }
-        let flags = self.flags.get(number * (pmd_size() / page_size()));
+        let flags = self.flags.get(number * pmd_pages());
         let answer = flags.is_some_and(|flags| flags & ZERO_PAGE != 0);
         self.asked = Some((number, answer));
         answer
@@ -63,6 +63,7 @@ impl Zeros {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use numaloc_core::pmd_size;
 
     const PRESENT: u64 = 1 << 63;
     const FILE: u64 = 1 << 61;
