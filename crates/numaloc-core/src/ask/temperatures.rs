@@ -56,6 +56,11 @@ impl Sights {
     /// Adds a range to the present result, which was found used this many times.
     pub fn add(&mut self, process: usize, range: Range<u64>, used: u32) {
         self.looked.add(process, range.clone(), 1);
+        self.add_use(process, range, used);
+    }
+
+    /// Adds to the times that a range of the present result was found used.
+    pub fn add_use(&mut self, process: usize, range: Range<u64>, used: u32) {
         self.used.add(process, range, used);
     }
 

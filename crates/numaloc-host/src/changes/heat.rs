@@ -53,7 +53,7 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
 }
 
 /// Measures in the way that the plan names. `None` if the plan says by address, or if there is nothing to watch. Takes
-/// about a second. If `stop` returns true it ends early, with what has been seen so far.
+/// about a second. If `stop` returns true it ends early, and what it returns is incomplete.
 ///
 /// # Errors
 /// [`Error::NoDamon`], and errors of reading and writing the host's files. The setup is taken down first.
@@ -74,7 +74,7 @@ pub fn measure(
 }
 
 /// Watches the memory of a survey that is on these nodes, to find what is used and what is not. Takes a little longer than the time
-/// without use after which memory is cold. If `stop` returns true it ends early, with what has been seen so far.
+/// without use after which memory is cold. If `stop` returns true it ends early, and what it returns is incomplete.
 ///
 /// # Errors
 /// [`Error::NoDamon`], and errors of reading and writing the host's files. The setup is taken down first.

@@ -1,4 +1,4 @@
-//! Reading small files of the kernel.
+//! Reading small files of the kernel, and writing one of many in a directory.
 
 use crate::{Error, Roots, files::procfs_mount};
 use nix::{
@@ -9,7 +9,7 @@ use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, ids::Index, number, page_size
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Read as _, Seek as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::fd::AsFd,
     path::{Path, PathBuf},
 };
@@ -33,6 +33,12 @@ pub(crate) fn number_below(directory: impl AsFd, name: &str) -> io::Result<u64> 
     let read = nix::unistd::read(file, &mut digits)?;
     let text = std::str::from_utf8(&digits[..read]).map_err(io::Error::other)?;
     text.trim().parse().map_err(io::Error::other)
+}
+
+/// Writes a small file that exists below an open directory, without a walk from the root to it.
+pub(crate) fn write_below(directory: impl AsFd, name: &str, text: &str) -> io::Result<()> {
+    let file = openat(directory, name, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    File::from(file).write_all(text.as_bytes())
 }
 
 /// A number such as `0x180000000`, or without the prefix.
@@ -179,6 +185,19 @@ mod tests {
             buffer[..given.len()].copy_from_slice(&given);
             Ok(given.len())
         }
+    }
+
+    #[test]
+    fn a_number_below_a_directory_is_read_and_written() {
+        let fake = crate::fake::Fake::new();
+        fake.write("sys/regions/7/start", "4096\n");
+        let directory = File::open(fake.path("sys/regions")).expect("a directory");
+        let start = || number_below(&directory, "7/start");
+        assert_eq!(start().expect("a number"), 4096);
+        write_below(&directory, "7/start", "8192").expect("written");
+        assert_eq!(start().expect("a number"), 8192);
+        let missing = write_below(&directory, "8/start", "1").expect_err("no file is made");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub const NAME: &str = "tiers";
 
 /// Time without use after which memory is cold, if the request does not say.
 pub const COLD_AFTER: Duration = Duration::from_secs(120);
-/// Shortest and longest `cold_after`. It is measured by five results, of which none may take less than DAMON's own default.
+/// Shortest and longest `cold_after`. The shortest has room for a hundred looks, further apart than DAMON's own default.
 pub const COLD_AFTER_BOUNDS: (Duration, Duration) =
     (Duration::from_secs(2), Duration::from_secs(3600));
 
@@ -188,7 +188,7 @@ impl Tiers {
         }
     }
 
-    /// How long memory is watched: a tenth more than it takes to be cold, in which the watch adapts to it.
+    /// How long memory is watched at most: the result is requested once memory is cold, and takes up to a tenth more.
     pub fn watching(&self) -> Duration {
         self.cold_after + self.cold_after / 10
     }

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     Error, Roots,
-    files::{read, wait::wait},
+    files::{
+        read::{self, write_below},
+        wait::wait,
+    },
     journal,
 };
 use numaloc_core::{Sights, number::small};
@@ -32,12 +35,12 @@ type DamonJournal = journal::Journal<Vec<i32>>;
 
 /// The largest number of regions. With the shortest intervals they need 200,000 looks a second, which take a few percent of a CPU.
 const REGIONS_MAX: u64 = 2 * REGIONS;
+/// The smallest number of regions that DAMON takes (mm/damon/core.c, `damon_set_attrs`).
+const REGIONS_MIN: u64 = 3;
 /// Time between two attempts to get a kernel thread, or to write a file that the kernel keeps locked.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Longest wait for a file that the kernel keeps locked.
 const LOCKED_MOST: Duration = Duration::from_secs(60);
-/// Time before a result for which it is waited for in the kernel. Meanwhile, other runs can change nothing.
-const EXPECTED: Duration = Duration::from_millis(500);
 /// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;
 /// Longest wait until another run has finished with DAMON, beyond the time that this one watches.
@@ -106,7 +109,13 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
     Lock::take(roots)?.map_or(Ok(false), |lock| lock.clean())
 }
 
-/// Adds what DAMON sees to `seen`. Ends early if `stop` returns true.
+/// Adds what DAMON sees to `seen`. Ends early and adds nothing if `stop` returns true.
+///
+/// To read a result costs more than the looks that it sums up, so there is one. DAMON adapts its regions each time that it has a result, and
+/// notes for how many results (`age`) the number of accesses of a region has been about the same. That is no measure of unused memory:
+/// "about" is a tenth of the largest number, and regions that are merged get a mean, of which a few accesses vanish (mm/damon/core.c,
+/// `damon_merge_regions_of`). Here the counts of the first result are read just before it is complete: regions are as they were set
+/// up, and the count of each is of all looks.
 pub fn sample(
     roots: &Roots,
     watched: &[WatchedMemory],
@@ -115,13 +124,9 @@ pub fn sample(
     seen: &mut Sights,
 ) -> Result<(), Error> {
     let Some(session) = begin(roots, watched, intervals, stop)? else { return Ok(()) };
-    wait(intervals.warm_up, stop);
-    for _ in 0..intervals.results {
-        wait(intervals.aggregate.saturating_sub(EXPECTED), stop);
-        // DAMON's thread ends on its own when all watched processes have ended.
-        if stop() || !session.snapshot(watched, seen)? {
-            break;
-        }
+    wait(intervals.watch, stop);
+    if !stop() {
+        session.result(watched, seen)?;
     }
     session.end()
 }
@@ -133,7 +138,7 @@ fn begin<'a>(
     intervals: Intervals,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<DamonSession<'a>>, Error> {
-    let (begin, most) = (Instant::now(), PATIENCE + intervals.sum());
+    let (begin, most) = (Instant::now(), PATIENCE + intervals.aggregate());
     while !stop() && begin.elapsed() < most {
         if let Some(lock) = Lock::wait(roots, most, stop)?
             && let Some(session) = DamonSession::begin(&lock, watched, intervals)?
@@ -145,17 +150,34 @@ fn begin<'a>(
     if stop() { Ok(None) } else { Err(no_damon(format!("{SLOTS} other runs use it"))) }
 }
 
-/// Writes a value. While a run waits for a result, the kernel refuses all changes (mm/damon/sysfs.c, `damon_sysfs_lock`).
+/// The number of regions if all were as long as the longest one. Given as the least number, it keeps the kernel from splitting a region
+/// before the first look (7.2), and from merging any to a longer one before the result (before 6.9).
+fn regions_min(watched: &[WatchedMemory]) -> u64 {
+    let lengths = watched.iter().flat_map(|watched| &watched.regions);
+    let lengths: Vec<u64> = lengths.map(|region| region.end - region.start).collect();
+    let longest = lengths.iter().max().copied().unwrap_or(1);
+    (lengths.iter().sum::<u64>() / longest).clamp(REGIONS_MIN, REGIONS_MAX)
+}
+
+/// Writes a value.
 fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
-    let (begin, value) = (Instant::now(), value.to_string());
+    let value = value.to_string();
+    let written = patiently(|| fs::write(path, &value));
+    written.map_err(|source| Error::Write { path: path.into(), source })
+}
+
+/// Writes a file again while it is locked: while a run waits for a result, the kernel refuses all changes (mm/damon/sysfs.c,
+/// `damon_sysfs_lock`).
+fn patiently(write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let begin = Instant::now();
     loop {
-        match journal::may_write().and_then(|()| fs::write(path, &value)) {
+        match journal::may_write().and_then(|()| write()) {
             Err(error)
                 if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < LOCKED_MOST =>
             {
                 thread::sleep(BETWEEN);
             }
-            written => return written.map_err(|source| Error::Write { path: path.into(), source }),
+            written => return written,
         }
     }
 }
@@ -199,28 +221,39 @@ impl<'a> DamonSession<'a> {
         write(&context.join("operations"), "fvaddr")?;
         let attributes = context.join("monitoring_attrs");
         write(&attributes.join("intervals/sample_us"), self.intervals.sample.as_micros())?;
-        write(&attributes.join("intervals/aggr_us"), self.intervals.aggregate.as_micros())?;
+        write(&attributes.join("intervals/aggr_us"), self.intervals.aggregate().as_micros())?;
         write(&attributes.join("nr_regions/max"), REGIONS_MAX)?;
-        write(&attributes.join("nr_regions/min"), REGIONS)?;
+        write(&attributes.join("nr_regions/min"), regions_min(watched))?;
         write(&context.join("targets/nr_targets"), watched.len())?;
         for (index, watched) in watched.iter().enumerate() {
             let target = context.join(format!("targets/{index}"));
             write(&target.join("pid_target"), watched.pid)?;
             write(&target.join("regions/nr_regions"), watched.regions.len())?;
+            let regions = target.join("regions");
+            let below = File::open(&regions)
+                .map_err(|source| Error::Read { path: regions.clone(), source })?;
             for (index, region) in watched.regions.iter().enumerate() {
-                let directory = target.join(format!("regions/{index}"));
-                write(&directory.join("start"), region.start)?;
-                write(&directory.join("end"), region.end)?;
+                for (name, address) in [("start", region.start), ("end", region.end)] {
+                    let name = format!("{index}/{name}");
+                    let written = patiently(|| write_below(&below, &name, &address.to_string()));
+                    written.map_err(|source| Error::Write { path: regions.join(&name), source })?;
+                }
             }
         }
         // Results show as the regions that a scheme was tried on. So each process gets a scheme that does nothing and
-        // applies to all regions.
+        // applies to all regions that were used: to list and read a region is expensive, and the others have no accesses.
         write(&context.join("schemes/nr_schemes"), watched.len())?;
         for index in 0..watched.len() {
             let scheme = self.scheme(index);
             write(&scheme.join("action"), "stat")?;
             for (name, most) in [("sz", u64::MAX), ("nr_accesses", ANY), ("age", ANY)] {
                 write(&scheme.join("access_pattern").join(name).join("max"), most)?;
+            }
+            write(&scheme.join("access_pattern/nr_accesses/min"), 1)?;
+            // Kernels before 6.7 have results only at the end of an aggregation.
+            let ready = scheme.join("apply_interval_us");
+            if ready.exists() {
+                write(&ready, self.intervals.ready().as_micros())?;
             }
             write(&scheme.join("filters/nr_filters"), 1)?;
             let filter = scheme.join("filters/0");
@@ -232,15 +265,16 @@ impl<'a> DamonSession<'a> {
         write(&self.kdamond().join("state"), "on")
     }
 
-    /// Adds one result to `seen`; `false` if DAMON no longer runs.
-    fn snapshot(&self, watched: &[WatchedMemory], seen: &mut Sights) -> Result<bool, Error> {
+    /// Adds the result to `seen`, unless DAMON no longer runs: its thread ends when all watched processes have ended.
+    fn result(&self, watched: &[WatchedMemory], seen: &mut Sights) -> Result<(), Error> {
         let state = self.kdamond().join("state");
-        // This write waits for the end of the present aggregation.
+        // This write waits until the schemes are tried the next time.
         if let Err(error) = write(&state, "update_schemes_tried_regions") {
-            return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(false) };
+            return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(()) };
         }
         seen.begin(self.intervals.looks());
         for (index, watched) in watched.iter().enumerate() {
+            watched.regions.iter().for_each(|region| seen.add(watched.process, region.clone(), 0));
             let tried = self.scheme(index).join("tried_regions");
             let failed = |source| Error::Read { path: tried.clone(), source };
             let directory = File::open(&tried).map_err(failed)?;
@@ -254,11 +288,11 @@ impl<'a> DamonSession<'a> {
                         read::number_below(&directory, &name).map_err(failed)
                     };
                     let range = number("start")?..number("end")?;
-                    seen.add(watched.process, range, small(number("nr_accesses")?));
+                    seen.add_use(watched.process, range, small(number("nr_accesses")?));
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn end(mut self) -> Result<(), Error> {

@@ -35,7 +35,7 @@ pub fn sample(
             written => written.map_err(|source| Error::Write { path, source })?,
         }
     }
-    wait(intervals.sum(), stop);
+    wait(intervals.watch, stop);
     seen.begin(ALL);
     for watched in watched {
         match read::text(&file(watched, "smaps")) {

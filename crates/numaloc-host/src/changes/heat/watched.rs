@@ -1,14 +1,17 @@
 //! The watched memory: the memory to be moved, cut into a bounded number of regions.
 
-use numaloc_core::{Mapping, Move, number, page_size, pmd_size};
+use numaloc_core::{Mapping, Move, number, page_size};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Largest number of processes that are watched: the ones that map most of the memory to be moved.
 const PROCESSES_MAX: usize = 16;
 
-/// About how many regions are watched in total, however much memory there is. The cost of watching depends only on
-/// this.
+/// About how many regions are watched in total, however much memory there is. The cost of watching depends only on this: little memory
+/// has short regions, of which more pages are looked at.
 pub const REGIONS: u64 = 500;
+
+/// Bytes of the shortest region of a range of some length: it holds several base pages of any size.
+const REGION_LEAST: u64 = 256 << 10;
 
 /// Memory of one process to be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub fn watched(ranges: &[Watchable<'_>], pids: &[i32]) -> Vec<WatchedMemory> {
     let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
     for (range, mapping) in views.into_iter().take(number::index(REGIONS)) {
         let share = u128::from(range.weight_bytes) * u128::from(REGIONS) / u128::from(total);
-        let pieces = number::amount(share).clamp(1, (range.bytes / pmd_size()).max(1));
+        let pieces = number::amount(share).clamp(1, (range.bytes / REGION_LEAST).max(1));
         let piece = range.bytes.div_ceil(pieces).next_multiple_of(page_size());
         let cut = |offset| {
             let end = range.bytes.min(offset + piece);
@@ -88,7 +91,7 @@ fn disjoin(regions: &mut Vec<Range<u64>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Chunks, Kind, NodeId, Pages};
+    use numaloc_core::{Chunks, Kind, NodeId, Pages, pmd_size};
 
     const GIB: u64 = 1 << 30;
 
@@ -131,6 +134,17 @@ mod tests {
         assert_eq!(bytes, 3 * GIB + page_size() + pmd_size() + page_size());
         let large = regions.iter().filter(|region| region.start >= 8 * GIB).count();
         assert!((490..=500).contains(&large), "{large}");
+    }
+
+    #[test]
+    fn little_memory_has_short_regions_that_hold_several_pages() {
+        let longest = |bytes| {
+            let watched = watch(&[planned_move(&[0], GIB, bytes, bytes)], &[7]);
+            let regions = &watched[0].regions;
+            (regions.len(), regions.iter().map(|region| region.end - region.start).max())
+        };
+        assert_eq!(longest(8 * REGION_LEAST), (8, Some(REGION_LEAST)));
+        assert_eq!(longest(1000 * pmd_size()), (500, Some(2 * pmd_size())));
     }
 
     #[test]

@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::{fake::Fake, killed};
-use numaloc_core::Heat;
+use numaloc_core::{Heat, Identity, Temperature, Temperatures};
 use std::ops::Range;
 
 const ALL: &str = "sys/kernel/mm/damon/admin/kdamonds";
 
 /// The values that are written for one process with one region, in this order.
-const SET_UP: [(&str, &str); 20] = [
+const SET_UP: [(&str, &str); 22] = [
     ("nr_kdamonds", "16"),
     ("0/contexts/nr_contexts", "1"),
     ("0/contexts/0/operations", "fvaddr"),
     ("0/contexts/0/monitoring_attrs/intervals/sample_us", "5000"),
-    ("0/contexts/0/monitoring_attrs/intervals/aggr_us", "100000"),
+    ("0/contexts/0/monitoring_attrs/intervals/aggr_us", "1100000"),
     ("0/contexts/0/monitoring_attrs/nr_regions/max", "1000"),
-    ("0/contexts/0/monitoring_attrs/nr_regions/min", "500"),
+    ("0/contexts/0/monitoring_attrs/nr_regions/min", "3"),
     ("0/contexts/0/targets/nr_targets", "1"),
     ("0/contexts/0/targets/0/pid_target", "7"),
     ("0/contexts/0/targets/0/regions/nr_regions", "1"),
@@ -26,6 +26,8 @@ const SET_UP: [(&str, &str); 20] = [
     ("0/contexts/0/schemes/0/access_pattern/sz/max", "18446744073709551615"),
     ("0/contexts/0/schemes/0/access_pattern/nr_accesses/max", "4294967295"),
     ("0/contexts/0/schemes/0/access_pattern/age/max", "4294967295"),
+    ("0/contexts/0/schemes/0/access_pattern/nr_accesses/min", "1"),
+    ("0/contexts/0/schemes/0/apply_interval_us", "100000"),
     ("0/contexts/0/schemes/0/filters/nr_filters", "1"),
     ("0/contexts/0/schemes/0/filters/0/type", "target"),
     ("0/contexts/0/schemes/0/filters/0/damon_target_idx", "0"),
@@ -61,10 +63,13 @@ fn watched() -> [WatchedMemory; 1] {
     }]
 }
 
-fn sampled(fake: &Fake) -> Result<Heat, Error> {
+fn sights(fake: &Fake) -> Result<Sights, Error> {
     let mut seen = Sights::new(2);
-    sample(&fake.roots(), &watched(), Intervals::BRIEF, &|| false, &mut seen)
-        .map(|()| seen.into_heat())
+    sample(&fake.roots(), &watched(), Intervals::BRIEF, &|| false, &mut seen).map(|()| seen)
+}
+
+fn sampled(fake: &Fake) -> Result<Heat, Error> {
+    sights(fake).map(Sights::into_heat)
 }
 
 fn taken(fake: &Fake) -> DamonJournal {
@@ -93,10 +98,10 @@ fn assert_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
 }
 
 #[test]
-fn what_is_seen_is_summed_up_and_all_is_taken_down() {
+fn what_is_seen_is_read_and_all_is_taken_down() {
     let fake = host();
     let heat = sampled(&fake).expect("sampled");
-    assert_eq!(heat.mean(1, 4096..8192), f64::from(3 * Intervals::BRIEF.results));
+    assert_eq!(heat.mean(1, 4096..8192), 3.0);
     assert_eq!(heat.mean(0, 4096..8192), 0.0);
     assert_eq!(text(&fake, "0/state"), "off");
     assert_free(&fake);
@@ -104,6 +109,43 @@ fn what_is_seen_is_summed_up_and_all_is_taken_down() {
         assert_eq!(text(&fake, path), *value, "{path}");
     }
     check(&fake.roots()).expect("free again");
+}
+
+/// The kernel lists what was used alone.
+#[test]
+fn what_is_watched_and_not_listed_is_cold() {
+    let identities = [1, 7].map(|pid| Identity { pid, start_time: 7 });
+    let seen = Temperatures::new(identities, sights(&host()).expect("sampled"));
+    let of = |range| seen.of([(identities[1], range)]);
+    assert_eq!(of(4096..8192), Temperature::Warm, "3 of 200 looks");
+    assert_eq!(of(8192..12288), Temperature::Cold);
+    assert_eq!(of(12288..16384), Temperature::Unseen);
+    assert_eq!(seen.of([(identities[0], 8192..12288)]), Temperature::Unseen);
+}
+
+#[test]
+fn a_kernel_whose_results_come_with_aggregations_alone_is_used() {
+    let fake = host();
+    let ready = fake.path(&format!("{ALL}/0/contexts/0/schemes/0/apply_interval_us"));
+    fs::remove_file(&ready).expect("removed");
+    assert_eq!(sampled(&fake).expect("sampled").mean(1, 4096..8192), 3.0);
+    assert!(!ready.exists());
+    assert_free(&fake);
+}
+
+#[test]
+fn no_region_is_split_or_merged_to_a_longer_one() {
+    let watched = |lengths: &[u64]| {
+        let regions = lengths.iter().map(|length| 0..*length).collect();
+        [WatchedMemory { process: 0, pid: 7, regions }]
+    };
+    // The kernel's limit of a region's length is the sum by this number.
+    for (lengths, number) in [(&[4096; 500][..], 500), (&[8192, 4096, 4096, 8192, 4096], 3)] {
+        let (sum, longest) = (lengths.iter().sum::<u64>(), lengths.iter().max());
+        assert_eq!(regions_min(&watched(lengths)), number);
+        assert!(Some(sum / number) >= longest.copied(), "{sum} by {number}");
+    }
+    assert_eq!([regions_min(&watched(&[4096])), regions_min(&[])], [3, 3]);
 }
 
 #[test]
@@ -116,9 +158,9 @@ fn a_failure_on_the_way_leaves_nothing_behind() {
         assert!(matches!(&error, Error::Write { path, .. } if *path == file), "{error}");
         for (later, (path, _)) in SET_UP.iter().enumerate().skip(1) {
             let untouched = text(&fake, path) == if later == failing { "" } else { "0" };
-            // File 19 holds the index of the first target, which is 0 before and after.
+            // File 21 holds the index of the first target, which is 0 before and after.
             assert!(
-                untouched == (later >= failing) || later == 19,
+                untouched == (later >= failing) || later == 21,
                 "{path} with {failing} failing"
             );
         }
