@@ -135,16 +135,17 @@ fn round(writers: &mut [Holder], meanwhile: impl FnOnce() -> Result<Watched>) ->
         counts.sum()
     };
     let (own, begin, before) = (cpu_time()?, Instant::now(), count(writers)?);
-    let (watched, damon) = thread::scope(|scope| {
-        let damon = scope.spawn(follow);
+    let (watched, damon, following) = thread::scope(|scope| {
+        let damon = scope.spawn(|| (follow(), cpu_time_of(UsageWho::RUSAGE_THREAD)));
         let watched = meanwhile();
         DONE.store(1, Relaxed);
-        let damon = damon.join().expect("no panic");
+        let (damon, following) = damon.join().expect("no panic");
         DONE.store(0, Relaxed);
-        watched.map(|watched| (watched, damon))
+        Ok::<_, anyhow::Error>((watched?, damon, following?))
     })?;
     let (written, elapsed) = (count(writers)? - before, begin.elapsed().as_secs_f64());
-    let cpu = damon + (cpu_time()? - own);
+    // To follow DAMON's thread is a cost of the measurement.
+    let cpu = damon + (cpu_time()? - own).saturating_sub(following);
     Ok(Round {
         rate: written as f64 / elapsed,
         cpu_share: cpu.as_secs_f64() / elapsed,
@@ -190,7 +191,11 @@ fn cpu_of(stat: &Path) -> Option<Duration> {
 }
 
 fn cpu_time() -> Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).context("getrusage")?;
+    cpu_time_of(UsageWho::RUSAGE_SELF)
+}
+
+fn cpu_time_of(who: UsageWho) -> Result<Duration> {
+    let usage = getrusage(who).context("getrusage")?;
     let span = |time: nix::sys::time::TimeVal| {
         Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1000)
     };
