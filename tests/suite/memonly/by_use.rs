@@ -36,10 +36,23 @@ fn scene_mib() -> u64 {
     number("NUMALOC_TIERED_MIB", 128)
 }
 
-/// A busy and an idle region of this kind, together of this size, of which the busy one is a quarter.
-fn quarter(kind: &str, mib: u64) -> [String; 2] {
-    let (busy, idle) = (mib / 4, mib - mib / 4);
-    [format!("busy={kind}:{busy}M:every=512"), format!("idle={kind}:{idle}M:every=512:cold")]
+/// Regions of which one is used, with their shares of a scene in quarters. `next` takes the role of `busy` where roles change.
+const ROLES: [(&str, u64, &str); 3] =
+    [("busy", 1, "every=512"), ("next", 1, "every=512:cold"), ("idle", 2, "every=512:cold")];
+
+/// Such regions of this kind, together of this size.
+fn roles(kind: &str, mib: u64) -> [String; 3] {
+    ROLES.map(|(name, quarters, used)| format!("{name}={kind}:{}M:{used}", mib * quarters / 4))
+}
+
+/// Asserts that one of the regions is on the fast node, and the others on the slow one.
+fn assert_placed(app: &App, used: &str) {
+    for (name, ..) in ROLES {
+        match name == used {
+            true => assert!(share_of(app, name, FAST) >= 98, "{name} is used"),
+            false => assert!(share_of(app, name, SLOW) >= 95, "{name} is not used"),
+        }
+    }
 }
 
 fn by_use(keys: &str) -> Options {
@@ -83,21 +96,19 @@ fn roles_change(kind: &str) {
     if skip_without_damon() {
         return;
     }
-    let [busy, idle] = &quarter(kind, scene_mib());
-    let regions = [busy, idle, "bound:8M:bind=0:cold"];
+    let [busy, next, idle] = &roles(kind, scene_mib());
+    let regions = [busy, next, idle, "bound:8M:bind=0:cold"];
     let mut scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST));
     let outcome = pass(&scene, &by_use(""));
-    assert!(share_on(&scene, "idle", SLOW) >= 95);
-    assert!(share_on(&scene, "busy", FAST) >= 98);
+    assert_placed(&scene.app, "busy");
     scene.assert_on("bound", FAST, 8 * MIB);
     // What is beside used memory may count as seldom used, and is not to move then.
     let bound = outcome.account().left_for(Reason::Bound);
     assert!(bound >= 4 * MIB, "{bound} bytes");
     scene.app.ask("use busy cold");
-    scene.app.ask("use idle read");
+    scene.app.ask("use next read");
     let outcome = pass(&scene, &by_use(""));
-    assert!(share_on(&scene, "idle", FAST) >= 98);
-    assert!(share_on(&scene, "busy", SLOW) >= 95);
+    assert_placed(&scene.app, "next");
     assert!(outcome.account().closes(), "{outcome:?}");
     assert_eq!(kdamonds(), "0");
     scene.finish();
@@ -123,39 +134,29 @@ fn what_one_of_a_family_uses_is_on_the_fast_node() {
     let _still = Setting::still_host();
     let cgroup = Cgroup::new("tiered");
     let path = |name| format!("/dev/shm/tiered-{name}");
-    let member = |regions: [String; 2]| {
+    let member = |other: Option<&str>| {
+        let regions = ROLES.map(|(name, quarters, used)| {
+            let (mib, used) = (scene_mib() * quarters / 4, other.unwrap_or(used));
+            format!("{name}=file:{}:{mib}M:{used}", path(name))
+        });
         let regions = regions.each_ref().map(String::as_str);
         let layout = Layout::remote(&regions).on(FAST).memory_on(FAST).within(cgroup.path());
         layout.start("member")
     };
-    let (busy, idle) = (scene_mib() / 4, scene_mib() - scene_mib() / 4);
-    let mut user = member([
-        format!("busy=file:{}:{busy}M:every=512", path("busy")),
-        format!("idle=file:{}:{idle}M:every=512:cold", path("idle")),
-    ]);
-    let mut other = member([
-        format!("busy=file:{}:{busy}M:touch", path("busy")),
-        format!("idle=file:{}:{idle}M:touch", path("idle")),
-    ]);
+    let (mut user, mut other) = (member(None), member(Some("touch")));
     let pass = || pass_of(&[cgroup.target()], &by_use(""));
     pass();
-    for app in [&user, &other] {
-        assert!(share_of(app, "idle", SLOW) >= 95);
-        assert!(share_of(app, "busy", FAST) >= 98);
-    }
+    [&user, &other].map(|app| assert_placed(app, "busy"));
     user.ask("use busy cold");
-    user.ask("use idle read");
+    user.ask("use next read");
     let outcome = pass();
-    for app in [&user, &other] {
-        assert!(share_of(app, "idle", FAST) >= 98);
-        assert!(share_of(app, "busy", SLOW) >= 95);
-    }
+    [&user, &other].map(|app| assert_placed(app, "next"));
     assert!(outcome.account().closes(), "{outcome:?}");
     assert_eq!(kdamonds(), "0");
     user.check();
     other.check();
     drop((user, other));
-    ["busy", "idle"].map(|name| fs::remove_file(path(name)).expect("the members made it"));
+    ROLES.map(|(name, ..)| fs::remove_file(path(name)).expect("the members made it"));
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn two_targets_are_watched_at_the_same_time() {
     if skip_without_damon() {
         return;
     }
-    let regions = quarter("anon", scene_mib() / 2);
+    let regions = roles("anon", scene_mib() / 2);
     let regions = regions.each_ref().map(String::as_str);
     let scenes = [(); 2].map(|()| Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST)));
     let _others = spinners(3, |layout| layout);
@@ -254,8 +255,7 @@ fn two_targets_are_watched_at_the_same_time() {
     });
     assert_eq!(kdamonds(), "0");
     for (mut scene, outcome) in scenes.into_iter().zip(outcomes) {
-        assert!(share_on(&scene, "idle", SLOW) >= 95);
-        assert!(share_on(&scene, "busy", FAST) >= 98);
+        assert_placed(&scene.app, "busy");
         assert!(outcome.account().closes(), "{outcome:?}");
         scene.app.check();
         scene.finish();
