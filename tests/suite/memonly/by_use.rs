@@ -146,17 +146,19 @@ fn what_one_of_a_family_uses_is_on_the_fast_node() {
     let (mut user, mut other) = (member(None), member(Some("touch")));
     let pass = || pass_of(&[cgroup.target()], &by_use(""));
     pass();
-    [&user, &other].map(|app| assert_placed(app, "busy"));
+    [&user, &other].into_iter().for_each(|app| assert_placed(app, "busy"));
     user.ask("use busy cold");
     user.ask("use next read");
     let outcome = pass();
-    [&user, &other].map(|app| assert_placed(app, "next"));
+    [&user, &other].into_iter().for_each(|app| assert_placed(app, "next"));
     assert!(outcome.account().closes(), "{outcome:?}");
     assert_eq!(kdamonds(), "0");
     user.check();
     other.check();
     drop((user, other));
-    ROLES.map(|(name, ..)| fs::remove_file(path(name)).expect("the members made it"));
+    for (name, ..) in ROLES {
+        fs::remove_file(path(name)).expect("the members made it");
+    }
 }
 
 #[test]
