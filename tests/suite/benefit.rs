@@ -8,6 +8,7 @@ use crate::{
     spread::assert_spread,
     truth::Truth,
 };
+use numaloc_core::page_size;
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -112,7 +113,7 @@ fn weights_by_bandwidth_are_the_kernels_own() {
     assert_eq!(found["weights"], weights);
     let moved = numalocctl(&[&["migrate"], &wanted[..]].concat());
     assert_eq!(code(&moved), Some(0), "{}", String::from_utf8_lossy(&moved.stderr));
-    assert_spread(&scene.app, "anon", 4096, &[0, 0, 0, 1]);
+    assert_spread(&scene.app, "anon", page_size(), &[0, 0, 0, 1]);
     let text = String::from_utf8_lossy(&moved.stdout);
     assert!(text.contains("numactl --weighted-interleave=0-1"), "{text}");
     scene.finish();
@@ -164,7 +165,7 @@ fn balancing_undoes_what_is_interleaved_and_leaves_blocks() {
         };
         runs.iter().find(is_it).unwrap_or_else(|| panic!("{document:#}"))
     };
-    let pages = 2 * 24 * MIB / 4096;
+    let pages = 2 * 24 * MIB / page_size();
     for (placement, remote) in [("interleave", pages / 2), ("block", 0)] {
         for balancing in [0, 1] {
             let run = run(placement, balancing);

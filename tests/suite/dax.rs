@@ -17,7 +17,7 @@ use crate::{
     traced::PageMapReads,
     truth::{Truth, node_bytes},
 };
-use numaloc_core::{FixedKind, NodeId, Options};
+use numaloc_core::{FixedKind, NodeId, Options, page_size};
 use numaloc_host::Target;
 use serde_json::{Value, json};
 use std::{
@@ -59,7 +59,7 @@ fn frames(app: &App, region: &str) -> Vec<u64> {
         let entry = u64::from_ne_bytes(entry);
         (entry >> 63 == 1).then_some(entry & ((1 << 55) - 1))
     };
-    (range.start / 4096..range.end / 4096).filter_map(&mut frame).collect()
+    (range.start / page_size()..range.end / page_size()).filter_map(&mut frame).collect()
 }
 
 /// Whether the file of a region is on a file system with a disk, as maps has it: major and minor number.
@@ -73,7 +73,7 @@ fn maps_has_a_disk(app: &App, region: &str) -> bool {
 /// Asserts that all of a region is persistent memory. Returns its frames.
 fn assert_storage(app: &App, region: &str) -> Vec<u64> {
     let (found, range) = (frames(app, region), app.range(region));
-    assert_eq!(found.len() as u64, (range.end - range.start) / 4096, "{region}");
+    assert_eq!(found.len() as u64, (range.end - range.start) / page_size(), "{region}");
     let is_there = |frame: &u64| FRAMES.iter().any(|frames| frames.contains(frame));
     assert!(found.iter().all(is_there), "{region}: {:x?}", &found[..found.len().min(8)]);
     found

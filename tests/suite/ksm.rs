@@ -9,7 +9,7 @@ use crate::{
     settings::Setting,
     truth::{Truth, on},
 };
-use numaloc_core::{Options, Reason};
+use numaloc_core::{Options, Reason, page_size};
 use numaloc_executor::Outcome;
 use numaloc_host::Target;
 use std::fs;
@@ -88,7 +88,7 @@ fn a_merged_page_counts_once_and_moves_once() {
     let _balancing = Setting::numa_balancing(false);
     let mut app = owner("merged", &["one=merge:8M:cold", "other=merge:8M:cold"]);
     let (before, shared) = (counted_bytes(&app), shared_bytes(&app));
-    let _merging = Merging::all(SIZE / 4096);
+    let _merging = Merging::all(SIZE / page_size());
     for region in ["one", "other"] {
         assert_eq!(nodes_of(&app, region), [0, SIZE], "numa_maps counts each address");
     }
@@ -114,7 +114,7 @@ fn pages_that_are_merged_with_a_strangers_stay() {
     let mut app = owner("merged", &["same=merge:8M:cold", "own=anon:8M:cold"]);
     let mut stranger = owner("stranger", &["same=merge:8M:cold"]);
     let shared = shared_bytes(&app);
-    let _merging = Merging::all(SIZE / 4096);
+    let _merging = Merging::all(SIZE / page_size());
     let outcome = migrate(&[Target::Pid(app.pid())], &options(false));
     assert!(outcome.account().closes(), "{outcome:?}");
     assert_one_region(&outcome, shared);

@@ -9,7 +9,7 @@ use crate::{
     truth::{Truth, off},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use numaloc_core::Options;
+use numaloc_core::{Options, page_size};
 use std::{
     fs,
     process::{Child, Command},
@@ -84,7 +84,7 @@ fn three_thousand_processes_come_home_with_a_thousand_descriptors() {
     setrlimit(Resource::RLIMIT_NOFILE, before, most).expect("as before");
     assert_eq!(outcome.processes.len(), PROCESSES + 1);
     assert!(
-        outcome.account().moved_bytes() > PROCESSES as u64 * 4 * 4096,
+        outcome.account().moved_bytes() > PROCESSES as u64 * 4 * page_size(),
         "{:?}",
         outcome.account()
     );

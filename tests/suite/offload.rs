@@ -4,6 +4,7 @@ use crate::{
     cli::{assert_refused, code, numalocctl},
     scene::Scene,
 };
+use numaloc_core::page_size;
 use numaloc_dma::kernel;
 use numaloc_host::Roots;
 use serde_json::Value;
@@ -33,7 +34,7 @@ fn auto_moves_by_cpu_and_says_why() {
     assert!(offload["offloaded_folios"].is_null() && offload["interface"] == "", "{offload}");
     // A folio for each base page, or one for each huge page: all by CPU.
     let folios = offload["cpu_folios"].as_u64().expect("a number");
-    assert!(folios >= 32 * MIB / 4096, "{offload}");
+    assert!(folios >= 32 * MIB / page_size(), "{offload}");
     scene.assert_on("anon", 0, 32 * MIB);
     scene.assert_on("thp", 0, 16 * MIB);
     scene.finish();

@@ -5,7 +5,7 @@ use crate::{
     engine::{self, inspect},
     exchange::{assert_into_free, fill},
     scene::{SLACK, Scene, assert_complete},
-    settings::Setting,
+    settings::{HUGETLB_BYTES, Setting},
     spread::{
         assert_spread,
         portions::{assert_blocks, assert_shares, placed_by},
@@ -15,6 +15,7 @@ use crate::{
 use numaloc_core::{
     MakeRoom, NodeId, Options,
     pace::{Pacing, Profile},
+    page_size, pmd_size,
 };
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
@@ -82,7 +83,12 @@ fn memory_is_spread_over_nodes_that_are_named() {
     let scene = Scene::of(
         Layout::remote(&["anon:24M", "thp:24M", "hugetlb:16M", "shm:16M"]).on("0,3").memory_on(2),
     );
-    let regions = [("anon", 4096), ("thp", 2 * MIB), ("hugetlb", 2 * MIB), ("shm", 4096)];
+    let regions = [
+        ("anon", page_size()),
+        ("thp", pmd_size()),
+        ("hugetlb", HUGETLB_BYTES),
+        ("shm", page_size()),
+    ];
     let settle = |placement: &str| {
         let options = placed_by(placement);
         let outcome = engine::migrate(&scene.target(), &options);

@@ -14,7 +14,7 @@ use crate::{
 };
 use numaloc_core::{Options, Placement, Reason, page_size, pmd_size};
 use numaloc_host::Target;
-use numaloc_sys::query_pages;
+use numaloc_sys::{page_bytes, query_pages};
 use std::{fs, ops::Range};
 
 const MIB: u64 = 1 << 20;
@@ -40,7 +40,8 @@ impl Vma {
                 ["/dev/zero", "/memfd:", "/dev/shm/"].iter().any(|name| line.contains(name));
             let inode = if is_shmem { words[4].parse().expect("an inode") } else { 0 };
             // The kernel shows no offset of anonymous memory: it is the address.
-            let vm_pgoff = if words[4] == "0" { start >> 12 } else { hex(words[2]) >> 12 };
+            let vm_pgoff =
+                if words[4] == "0" { start / page_size() } else { hex(words[2]) / page_size() };
             (start..end).contains(&address).then_some(Self { start, vm_pgoff, inode })
         });
         vma.unwrap_or_else(|| panic!("no mapping at {address:x}"))
@@ -48,8 +49,8 @@ impl Vma {
 
     /// The index of the folio of `bytes` bytes at an address.
     fn index(self, address: u64, bytes: u64) -> u64 {
-        let order = (bytes >> 12).trailing_zeros();
-        let offset = (address - self.start) >> (12 + order);
+        let order = (bytes / page_size()).trailing_zeros();
+        let offset = ((address - self.start) / page_size()) >> order;
         match release().starts_with("6.1.") {
             // Shared memory has base pages here, of which the inode and the offset are added alike.
             true => u64::from(((self.vm_pgoff >> order) + offset + self.inode) as u32),
@@ -60,7 +61,7 @@ impl Vma {
 
 /// The node of each base page in a range; negative: an error.
 fn nodes(pid: i32, range: Range<u64>) -> Vec<(u64, i32)> {
-    let addresses: Vec<u64> = range.step_by(4096).collect();
+    let addresses: Vec<u64> = range.step_by(page_bytes()).collect();
     let mut nodes = vec![0; addresses.len()];
     query_pages(pid, &addresses, &mut nodes).expect("our own child");
     addresses.into_iter().zip(nodes).collect()
@@ -128,7 +129,7 @@ fn what_the_kernel_has_interleaved_itself_stays() {
     let layout = Layout::remote(&[&REGIONS[..], &["memfd:8M"]].concat()).on("0,1").load("idle");
     let app = layout.clone().interleaved("0-1", false).start("interleaved");
     assert_all_spread(&app, &[0, 1]);
-    assert_spread(&app, "memfd", 4096, &[0, 1]);
+    assert_spread(&app, "memfd", page_size(), &[0, 1]);
     let target = [Target::Pid(app.pid())];
     // Memory outside of the regions: the program, its heap and stacks.
     let plan = inspect(&target, &placed("0-1", None)).plan;
@@ -165,7 +166,7 @@ fn memory_that_the_application_has_bound_stays() {
     let outcome = migrate(&scene.target(), &placed("0-1", None));
     scene.assert_on("bound", 1, 16 * MIB);
     assert_left(&outcome, Reason::Bound, 8 * MIB);
-    assert_spread(&scene.app, "anon", 4096, &[0, 1]);
+    assert_spread(&scene.app, "anon", page_size(), &[0, 1]);
     scene.finish();
 }
 
@@ -207,7 +208,7 @@ fn the_command_line_spreads_and_refuses_in_one_line() {
     let words = migrate(&["--place", "weighted", "--weights", "0=1,1=3"]);
     let output = numalocctl(&words.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_spread(&scene.app, "anon", 4096, &[0, 1, 1, 1]);
+    assert_spread(&scene.app, "anon", page_size(), &[0, 1, 1, 1]);
     scene.finish();
 }
 
@@ -217,10 +218,10 @@ fn memory_that_was_interleaved_and_then_remapped_stays() {
     let _still = Setting::still_host();
     let layout = Layout::remote(&["anon:24M"]).on("0,1").load("idle");
     let mut app = layout.interleaved("0-1", false).start("remapped");
-    assert_spread(&app, "anon", 4096, &[0, 1]);
+    assert_spread(&app, "anon", page_size(), &[0, 1]);
     app.remap("anon");
     let start = app.range("anon").start;
-    assert_eq!((start >> 12) % 2, 1, "the scene");
+    assert_eq!(start / page_size() % 2, 1, "the scene");
     let plan = inspect(&[Target::Pid(app.pid())], &placed("0-1", None)).plan;
     let moves = plan.moves.iter().filter(|each| each.mappings[0].start == start);
     let planned: u64 = moves.map(|each| each.remote_bytes()).sum();

@@ -1,5 +1,6 @@
 //! What programs ask the kernel about page maps, by probes in the kernel (Documentation/trace/kprobetrace.rst).
 
+use numaloc_core::page_size;
 use std::{fs, ops::Range, path::Path};
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -54,7 +55,7 @@ fn range(line: &str) -> Option<Range<u64>> {
     };
     if line.contains(" page_map_read: ") {
         let (at, bytes) = (value("at=")?, value("bytes=")?);
-        return Some(at / 8 * 4096..(at + bytes) / 8 * 4096);
+        return Some(at / 8 * page_size()..(at + bytes) / 8 * page_size());
     }
     Some(value("start=")?..value("end=")?)
 }

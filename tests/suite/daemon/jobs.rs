@@ -8,6 +8,7 @@ use crate::{
     settings::Cgroup,
     spread::assert_spread,
 };
+use numaloc_core::{page_size, pmd_size};
 use serde_json::Value;
 
 #[test]
@@ -52,25 +53,26 @@ fn a_process_comes_home() {
 #[test]
 fn memory_is_spread_over_nodes() {
     let daemon = Daemon::start();
-    let scene = Scene::of(Layout::remote(&["anon:24M", "thp:24M"]).on("0,1"));
+    let thp = format!("thp:{}", 12 * pmd_size());
+    let scene = Scene::of(Layout::remote(&["anon:24M", &thp]).on("0,1"));
     let pid = scene.app.pid().to_string();
     let spread = |arguments: &[&str]| {
         let output = daemon.ctl(&[&["migrate", "--pid", &pid][..], arguments].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     spread(&["--place", "interleave"]);
-    assert_spread(&scene.app, "anon", 4096, &[0, 1]);
-    assert_spread(&scene.app, "thp", 2 * MIB, &[0, 1]);
+    assert_spread(&scene.app, "anon", page_size(), &[0, 1]);
+    assert_spread(&scene.app, "thp", pmd_size(), &[0, 1]);
     spread(&["--place", "weighted", "--weights", "0=1,1=3"]);
-    assert_spread(&scene.app, "anon", 4096, &[0, 1, 1, 1]);
-    assert_spread(&scene.app, "thp", 2 * MIB, &[0, 1, 1, 1]);
+    assert_spread(&scene.app, "anon", page_size(), &[0, 1, 1, 1]);
+    assert_spread(&scene.app, "thp", pmd_size(), &[0, 1, 1, 1]);
     scene.finish();
     // One mapping alone.
     let scene = Scene::of(Layout::remote(&["anon:24M", "memfd:16M"]).on("0,1"));
     let pid = scene.app.pid().to_string();
     let map = ["migrate", "--pid", &pid, "--map", "memfd:*=weighted:0=1,1=3", "-o", "json"];
     let job: Value = serde_json::from_slice(&daemon.ctl(&map).stdout).expect("JSON");
-    assert_spread(&scene.app, "memfd", 4096, &[0, 1, 1, 1]);
+    assert_spread(&scene.app, "memfd", page_size(), &[0, 1, 1, 1]);
     scene.assert_on("anon", 1, 24 * MIB);
     let named = &job["outcome"]["named"][0];
     assert_eq!(named["move_bytes"], 4 * MIB, "{job}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::scene::Scene;
+use numaloc_core::page_size;
 
 /// A job for this process with this policy about offload.
 fn job(client: &Client, scene: &Scene, offload: v1::Offload) -> v1::Job {
@@ -25,7 +26,7 @@ fn auto_moves_by_cpu_and_says_why() {
         assert!(!offload.used && !offload.failed, "{offload:?}");
         assert!(offload.reason.starts_with("unavailable: "), "{offload:?}");
         assert_eq!((offload.offloaded_folios, offload.failed_folios), (None, None));
-        assert!(offload.cpu_folios >= Some(32 * MIB as i64 / 4096), "{offload:?}");
+        assert!(offload.cpu_folios >= Some(32 * MIB as i64 / page_size() as i64), "{offload:?}");
         assert!(!fs::exists("/run/numaloc/offload").expect("readable"));
         scene.assert_on("anon", 0, 32 * MIB);
         scene.finish();

@@ -7,6 +7,7 @@ use crate::{
     top::{first_document, row},
     truth::{Truth, on},
 };
+use numaloc_core::page_size;
 use numaloc_sys::fixture::skipped;
 use serde_json::Value;
 use std::fs;
@@ -44,6 +45,6 @@ fn what_the_kernel_demotes_is_demoted_and_not_remote() {
     assert!(bytes(process, "remote_bytes") < 8 * MIB, "libraries alone: {process}");
     let workload = &workload(&document).expect("it is there");
     assert!(bytes(workload, "demoted_bytes") >= 16 * MIB, "{workload}");
-    assert!(bytes(workload, "kernel_demoted_pages") >= 16 * MIB / 4096, "{workload}");
+    assert!(bytes(workload, "kernel_demoted_pages") >= 16 * MIB / page_size(), "{workload}");
     app.check();
 }

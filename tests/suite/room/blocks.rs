@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{settings::Setting, truth::huge_bytes};
-use numaloc_core::Compact;
+use numaloc_core::{Compact, page_size};
 use numaloc_sys::fixture::skipped;
 use std::path::Path;
 
@@ -24,7 +24,9 @@ pub fn blocks() -> u64 {
     let text = fs::read_to_string("/proc/buddyinfo").expect("buddyinfo");
     let zones = text.lines().filter(|line| line.starts_with("Node 0,"));
     let counts = zones.flat_map(|line| line.split_whitespace().skip(4).enumerate().skip(9));
-    counts.map(|(order, count)| count.parse::<u64>().expect("a count") * (4096 << order)).sum()
+    counts
+        .map(|(order, count)| count.parse::<u64>().expect("a count") * (page_size() << order))
+        .sum()
 }
 
 #[test]

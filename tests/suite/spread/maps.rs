@@ -41,7 +41,7 @@ fn one_file_is_spread_and_no_page_of_anything_else_moves() {
     assert!(plan.moves.iter().all(|each| &*each.name == "/dev/shm/mapped"), "{:?}", plan.moves);
 
     let outcome = migrate(&target, &options);
-    assert_spread(&app, "seg", 4096, &[0, 1]);
+    assert_spread(&app, "seg", page_size(), &[0, 1]);
     assert_eq!(outcome.named_bytes, [8 * MIB], "{outcome:?}");
     assert_eq!(outcome.account().moved_bytes(), 8 * MIB, "{outcome:?}");
     assert_complete(&outcome);
@@ -70,8 +70,8 @@ fn mappings_of_all_kinds_go_where_the_first_rule_says() {
     let outcome = migrate(&scene.target(), &options);
     scene.assert_on("thp", 0, 24 * MIB);
     assert_spread(&scene.app, "hugetlb", HUGETLB_BYTES, &[0, 1]);
-    assert_spread(&scene.app, "shm", 4096, &[0, 0, 0, 1]);
-    assert_spread(&scene.app, "memfd", 4096, &[0, 1]);
+    assert_spread(&scene.app, "shm", page_size(), &[0, 0, 0, 1]);
+    assert_spread(&scene.app, "memfd", page_size(), &[0, 1]);
     let half = |bytes: u64| Nodes::from([(0, bytes / 4), (1, bytes - bytes / 4)]);
     assert_eq!(scene.nodes("segment"), half(8 * MIB));
     let moved = [24, 8, 6, 4, 0, 2].map(|mib| mib * MIB);
@@ -91,7 +91,7 @@ fn the_application_keeps_named_memory_that_it_has_bound() {
     let outcome = migrate(&scene.target(), &options);
     scene.assert_on("bound", 1, 16 * MIB);
     assert_left(&outcome, Reason::Bound, 8 * MIB);
-    assert_spread(&scene.app, "memfd", 4096, &[0, 1]);
+    assert_spread(&scene.app, "memfd", page_size(), &[0, 1]);
     scene.finish();
 }
 
@@ -105,7 +105,7 @@ fn a_segment_of_two_processes_is_spread_once() {
     let before = apps.each_ref().map(|app| others(app, &["seg"]));
     let outcome = migrate(&targets, &mapped(&["mapped2=interleave:0,1"]));
     assert_eq!(outcome.named_bytes, [4 * MIB], "{outcome:?}");
-    assert_spread(&apps[0], "seg", 4096, &[0, 1]);
+    assert_spread(&apps[0], "seg", page_size(), &[0, 1]);
     assert_eq!(apps.each_ref().map(|app| others(app, &["seg"])), before);
     fs::remove_file("/dev/shm/mapped2").expect("it is there");
 }
@@ -201,7 +201,7 @@ fn what_cannot_be_mapped_is_refused_in_one_line() {
     let line =
         "map memfd:*=interleave:0-1: 4.0 MiB moved; now 4.0 MiB on node 0, 4.0 MiB on node 1";
     assert!(said.contains(line), "{said}");
-    assert_spread(&scene.app, "memfd", 4096, &[0, 1]);
+    assert_spread(&scene.app, "memfd", page_size(), &[0, 1]);
     scene.assert_on("anon", 1, 16 * MIB);
     scene.finish();
 }
