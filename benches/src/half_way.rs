@@ -11,17 +11,18 @@ use crate::{
     print,
 };
 use anyhow::{Context, Result, ensure};
-use numaloc_core::{Options, Order, Pacing, Profile, Topology, number, page_size, pmd_size};
+use numaloc_core::{Options, Order, Pacing, Profile, Topology, number, page_size, pmd_pages};
 use numaloc_executor::{Control, Migration, RunLimits};
 use numaloc_host::{Policies, Roots, Target, heat, resolve};
 use numaloc_sys::query_pages;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that are used equally often, such as a slab or a part of a table. With smaller blocks in random order, all larger parts
+/// Pages that are used equally often, such as a slab or a part of a table. With smaller blocks in random order, all larger parts
 /// of the memory would be equally hot.
-fn block_bytes() -> u64 {
-    pmd_size()
+fn block_pages() -> usize {
+    number::index(pmd_pages())
 }
+
 /// Exponent of the distribution, the same as in YCSB.
 const EXPONENT: f64 = 0.99;
 /// Seed of the order in which blocks are popular. It is the same in all processes.
@@ -109,7 +110,7 @@ fn share_at_home(writer: &Holder) -> Result<f64> {
     let addresses: Vec<u64> = writer.range.clone().step_by(page_size() as usize).collect();
     let mut nodes = vec![0; addresses.len()];
     query_pages(writer.pid(), &addresses, &mut nodes)?;
-    let blocks = nodes.chunks(number::index(block_bytes() / page_size()));
+    let blocks = nodes.chunks(block_pages());
     let at_home = |nodes: &[i32]| {
         nodes.iter().filter(|&&node| node == HOME as i32).count() as f64 / nodes.len() as f64
     };
@@ -128,7 +129,7 @@ fn shares(blocks: usize) -> Vec<f64> {
 /// The process itself: writes until it is killed, to all pages of a block equally often.
 pub fn write(args: &hold::Args) -> Result<()> {
     let region = hold::fill(args)?.into_iter().next().context("one region")?;
-    let pages = number::index(block_bytes() / page_size());
+    let pages = block_pages();
     let mut below = shares(region.pages() / pages);
     let mut sum = 0.0;
     for share in &mut below {

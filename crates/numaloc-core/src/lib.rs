@@ -185,7 +185,8 @@ pub use views::{advise, contents, layout, live, picture, rotation, speed};
 pub const SMALLEST_PAGE: u64 = 4096;
 
 /// The size in bytes of a base page of the kernel that this process runs on (the kernel's PAGE_SIZE): 4 KiB on x86-64;
-/// 4, 16 or 64 KiB on arm64. As a shift of 1, division by it costs no more than by a constant.
+/// 4, 16 or 64 KiB on arm64. The compiler sees a shift of 1, so that a division by it is one. Loops over single pages read it
+/// once, because an atomic stays in a loop.
 #[inline]
 pub fn page_size() -> u64 {
     1 << numaloc_sys::page_shift()

@@ -325,8 +325,8 @@ impl<'a> FileWorker<'a> {
         }
     }
 
-    /// Reserves room for `all` pages on one of the nodes, or for fewer: at least for those of the `first` piece, or of as much as the largest folio. Waits for
-    /// runs that share the room.
+    /// Reserves room for `all` pages on one of the nodes, or for fewer: at least for those of the `first` piece, or for a whole piece
+    /// ([`piece_bytes`]). Waits for runs that share the room.
     fn room(
         &mut self,
         from: NodeId,

@@ -112,7 +112,7 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
 /// Adds what DAMON sees to `seen`. Ends early and adds nothing if `stop` returns true.
 ///
 /// To read a result costs more than the looks that it sums up, so there is one. DAMON adapts its regions each time that it has a result, and
-/// notes for how many results (`age`) the number of accesses of a region has been about the same. That is no measure of unused memory:
+/// notes for how many results (`age`) the number of accesses of a region has been about the same. It does not measure unused memory:
 /// "about" is a tenth of the largest number, and regions that are merged get a mean, of which a few accesses vanish (mm/damon/core.c,
 /// `damon_merge_regions_of`). Here the counts of the first result are read just before it is complete: regions are as they were set
 /// up, and the count of each is of all looks.
