@@ -1,6 +1,6 @@
 //! Prints what memory of each node costs as text.
 
-use super::{cells::age, table::Table};
+use super::{cells::age, csv, table::Table};
 use crate::{
     clean::clean,
     doc::{BenchDoc, PairDoc},
@@ -11,6 +11,9 @@ use std::fmt::Write;
 
 /// A row for each pair of nodes, and how it was measured.
 pub fn bench(document: &BenchDoc, view: View) -> String {
+    if view.csv {
+        return csv::pairs(document, view);
+    }
     let mut text = pairs(document, view);
     if view.rows_alone() {
         return text;

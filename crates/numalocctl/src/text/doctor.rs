@@ -2,6 +2,7 @@
 
 use super::{
     colour::{self, Style},
+    csv,
     table::Table,
 };
 use crate::{doc::DoctorDoc, output::View};
@@ -9,6 +10,9 @@ use std::fmt::Write;
 
 /// A row per check. Below, what to do about each check that is not ok.
 pub fn doctor(document: &DoctorDoc, view: View) -> String {
+    if view.csv {
+        return csv::checks(document, view);
+    }
     let mut table = Table::new().words("CHECK").words("RESULT").words("FOUND");
     for check in &document.checks {
         table.row(vec![check.name.into(), check.level.name().into(), check.found.clone()]);

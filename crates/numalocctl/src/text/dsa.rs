@@ -1,6 +1,6 @@
 //! Prints the devices of `numalocctl dsa` as text.
 
-use super::table::Table;
+use super::{csv, table::Table};
 use crate::{
     doc::{DsaDeviceDoc, DsaDoc, WorkQueueDoc},
     output::View,
@@ -11,6 +11,9 @@ use std::fmt::Write;
 /// A row for each work queue that has been given a use, or for each at all; below, the kernel's abilities and missing
 /// requirements.
 pub fn dsa(document: &DsaDoc, view: View) -> String {
+    if view.csv {
+        return csv::devices(document, view);
+    }
     let mut table = Table::new().words("DEVICE").numbers("NODE").words("DEVICE STATE");
     table = table.words("QUEUE").words("STATE").words("TYPE").words("MODE").words("DRIVER");
     if view.wide {

@@ -2,7 +2,8 @@
 
 use super::{
     cells::{dash, short},
-    table::{Table, csv_line, list},
+    csv,
+    table::{Table, list},
     target::target,
 };
 use crate::{
@@ -14,6 +15,9 @@ use crate::{
 use numaloc_api::v1;
 
 pub fn events(answer: &v1::ListEventsResponse, view: View) -> String {
+    if view.csv {
+        return csv::events(&answer.events, view);
+    }
     let mut table = Table::new().words("TIME").words("TYPE").words("JOB");
     if view.wide {
         table = table.words("NAME").words("SCHEDULE").words("TARGET").words("FROM").words("TO");
@@ -63,23 +67,25 @@ fn kind(event: &v1::Event) -> String {
 }
 
 pub fn event_header(view: View) -> String {
+    if view.csv {
+        return csv::events([], view);
+    }
     let wide = ["NAME", "SCHEDULE", "TARGET", "FROM", "TO", "LOCAL %", "REMOTE", "FAILED"];
-    line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE", view)
+    line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE")
 }
 
 /// A line for an event as it happens. Columns have fixed widths, because the events that follow are not known yet.
 pub fn event_line(event: &v1::Event, view: View) -> String {
+    if view.csv {
+        return csv::events([event], View { headers: false, ..view });
+    }
     let (time, kind, job) = (short(event.create_time), kind(event), clean(&dash(&event.job)));
     let wide = wide(event).map(|cell| clean(&cell));
     let wide = wide.each_ref().map(String::as_str);
-    line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message), view)
+    line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message))
 }
 
-fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str, view: View) -> String {
-    if view.csv {
-        let cells = first.iter().chain(wide.into_iter().flatten()).chain([&message]);
-        return csv_line(&cells.map(|&cell| cell.to_owned()).collect::<Vec<_>>());
-    }
+fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str) -> String {
     let [time, kind, job] = first;
     let mut line = format!("{time:<20}  {kind:<16}  {job:<12}");
     for cell in wide.into_iter().flatten() {

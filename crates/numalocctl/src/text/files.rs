@@ -1,6 +1,6 @@
 //! Prints the page cache of files as text.
 
-use super::{left_out::left_out, table::Table};
+use super::{csv, left_out::left_out, table::Table};
 use crate::{
     clean::clean,
     fields::{amount, node},
@@ -12,6 +12,9 @@ use std::{collections::BTreeSet, fmt::Write};
 
 /// A row for each file of which something is cached, and a column for each node.
 fn files(cached: &v1::CachedFiles, view: View) -> String {
+    if view.csv {
+        return csv::files(cached, view);
+    }
     let nodes: BTreeSet<u32> = cached.nodes.iter().map(|on| node(on.node_id)).collect();
     let is_planned = cached.files.iter().any(|file| file.move_bytes.is_some());
     let knows_mapped = cached.files.iter().any(|file| file.mapped_bytes.is_some());

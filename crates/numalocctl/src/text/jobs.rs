@@ -3,6 +3,7 @@
 use super::{
     cells::{age, bounded, dash, labels, short, time},
     colour::{self, Style},
+    csv,
     fields::fields,
     members::members,
     migration::migration,
@@ -20,6 +21,9 @@ use crate::{
 use numaloc_api::v1;
 
 pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
+    if view.csv {
+        return csv::jobs(&answer.jobs, view);
+    }
     let has_why = !view.wide && answer.jobs.iter().any(|job| why(job).is_some());
     states(&table(&answer.jobs, view, has_why).render(view), view)
 }
@@ -32,6 +36,9 @@ fn why(job: &v1::Job) -> Option<&str> {
 
 /// A job as its change is reported, or the header of these lines.
 pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
+    if view.csv {
+        return csv::jobs(job, view);
+    }
     states(&table(job, view, false).lines(view), view)
 }
 

@@ -3,6 +3,7 @@
 use super::{
     attached::attached,
     cells::{fixed, skip, source},
+    csv,
     files::files_of,
     held::held,
     homes::homes,
@@ -30,6 +31,9 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     let locality = answer.locality.as_ref().unwrap_or(&none);
     if let Some(cached) = &locality.files {
         return files_of(cached, &answer.missing, view);
+    }
+    if view.csv {
+        return csv::localities(locality, topology, view);
     }
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
     let columns = columns(topology, &total, view);

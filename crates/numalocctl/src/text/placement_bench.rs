@@ -1,6 +1,6 @@
 //! Prints what balancing makes of placements as text.
 
-use super::table::Table;
+use super::{csv, table::Table};
 use crate::{
     clean::clean,
     doc::PlacementBenchDoc,
@@ -12,6 +12,9 @@ use std::fmt::Write;
 
 /// A row for each run, and how it was measured.
 pub fn placement_bench(document: &PlacementBenchDoc, view: View) -> String {
+    if view.csv {
+        return csv::placement_runs(document, view);
+    }
     let mut table = Table::new().words("PLACEMENT").numbers("BALANCING").numbers("REMOTE");
     table = table.numbers("MOVED").numbers("MOVED ON HOST").numbers("PASSES").numbers("USER");
     table = table.numbers("SYSTEM");

@@ -2,6 +2,7 @@
 
 use super::{
     cells::{age, bounded, dash, labels, on_nodes, short, time, until},
+    csv,
     fields::fields,
     policy::spec_fields,
     table::Table,
@@ -17,12 +18,18 @@ use crate::{
 use numaloc_api::v1;
 
 pub fn schedules(answer: &v1::ListSchedulesResponse, view: View) -> String {
-    table(&answer.schedules, view).render(view)
+    match view.csv {
+        true => csv::schedules(&answer.schedules, view),
+        false => table(&answer.schedules, view).render(view),
+    }
 }
 
 /// A schedule as its change is reported, or the header of these lines.
 pub fn schedule_line(schedule: Option<&v1::Schedule>, view: View) -> String {
-    table(schedule, view).lines(view)
+    match view.csv {
+        true => csv::schedules(schedule, view),
+        false => table(schedule, view).lines(view),
+    }
 }
 
 fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) -> Table {

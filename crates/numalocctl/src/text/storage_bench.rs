@@ -1,6 +1,6 @@
 //! Prints what a file on persistent memory costs as text.
 
-use super::table::Table;
+use super::{csv, table::Table};
 use crate::{
     clean::clean,
     doc::StorageBenchDoc,
@@ -11,6 +11,9 @@ use std::fmt::Write;
 
 /// A row for each operation in each order on each node, and how it was measured.
 pub fn storage_bench(document: &StorageBenchDoc, view: View) -> String {
+    if view.csv {
+        return csv::storage_runs(document, view);
+    }
     let mut table = Table::new().numbers("CPUS OF NODE").words("ORDER").words("OPERATION");
     table = table.numbers("BANDWIDTH").numbers("OPERATIONS").numbers("LATENCY").numbers("P99");
     for run in &document.runs {

@@ -33,7 +33,6 @@ impl Table {
     pub fn lines(self, view: View) -> String {
         let headers = self.columns.into_iter().map(|(header, _)| header).collect();
         let headers: Option<Vec<String>> = view.headers.then_some(headers);
-        let line = if view.csv { csv_line } else { line };
         headers.into_iter().chain(self.rows).map(|cells| line(&cells)).collect()
     }
     /// As [`Self::render`], no wider than the terminal: cells that do not fit have several lines.
@@ -48,9 +47,6 @@ impl Table {
         self.rendered(view, None)
     }
     fn rendered(self, view: View, width: Option<u16>) -> String {
-        if view.csv {
-            return self.lines(view);
-        }
         if self.rows.is_empty() {
             return String::new();
         }

@@ -1,5 +1,6 @@
 //! Output for people and programs, as snapshots.
 
+mod csv;
 mod records;
 
 use super::*;

@@ -1,12 +1,15 @@
 //! Prints the answer of `numalocctl topology` as text.
 
-use super::{cells::dash, table::Table};
+use super::{cells::dash, csv, table::Table};
 use crate::{clean::clean, output::View, units::size};
 use numaloc_api::{Known, v1};
 use numaloc_core::{StorageMode, TierSource};
 
 /// Nodes and their distances in one table.
 pub fn topology(topology: &v1::Topology, view: View) -> String {
+    if view.csv {
+        return csv::nodes(topology, view);
+    }
     let mut table = Table::new().numbers("NODE").words("CPUS").numbers("SIZE").numbers("FREE");
     table = table.numbers("CACHE");
     if view.wide {

@@ -2,6 +2,7 @@
 
 use super::{
     cells::{age, dash, labels, short, time},
+    csv,
     fields::fields,
     policy::qos_class,
     table::Table,
@@ -10,12 +11,18 @@ use crate::{clean::clean, doc::RemovedDoc, fields as values, output::View, units
 use numaloc_api::v1;
 
 pub fn workloads(answer: &v1::ListWorkloadsResponse, view: View) -> String {
-    table(&answer.workloads, view).render(view)
+    match view.csv {
+        true => csv::workloads(&answer.workloads, view),
+        false => table(&answer.workloads, view).render(view),
+    }
 }
 
 /// A workload as its change is reported, or the header of these lines.
 pub fn workload_line(workload: Option<&v1::Workload>, view: View) -> String {
-    table(workload, view).lines(view)
+    match view.csv {
+        true => csv::workloads(workload, view),
+        false => table(workload, view).lines(view),
+    }
 }
 
 fn table<'a>(workloads: impl IntoIterator<Item = &'a v1::Workload>, view: View) -> Table {

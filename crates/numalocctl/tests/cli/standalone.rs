@@ -231,12 +231,12 @@ fn answers_come_in_each_form() {
     let count = |answer: &serde_json::Value| answer["topology"]["nodes"].as_array().map(Vec::len);
     assert_eq!(count(&read), count(&nodes));
     let csv = shown("topology --standalone -o csv");
-    assert!(csv.starts_with("NODE,CPUS,SIZE,") && csv.lines().count() > 1, "{csv}");
+    assert!(csv.starts_with("node,cpus,total_bytes,") && csv.lines().count() > 1, "{csv}");
     let pid = std::process::id();
     let rows = shown(&format!("locality --standalone {pid} --no-headers"));
     assert!(rows.lines().count() == 1 && rows.contains(&pid.to_string()), "{rows}");
     let rows = shown(&format!("locality --standalone {pid} -o csv"));
-    assert!(rows.starts_with("PID,COMM,NODE0 MiB") && rows.lines().count() == 2, "{rows}");
+    assert!(rows.starts_with("pid,comm,node0_bytes,") && rows.lines().count() == 2, "{rows}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_job(id: u64, state: JobState) -> Job {
     }
 }
 
-fn jobs() -> v1::ListJobsResponse {
+pub fn jobs() -> v1::ListJobsResponse {
     let waiting = Job {
         state_message: "waits for jobs/41, which is at work on process 4711".to_owned(),
         started: None,
@@ -81,14 +81,14 @@ fn jobs() -> v1::ListJobsResponse {
     v1::ListJobsResponse { jobs, ..Default::default() }
 }
 
-fn schedules() -> v1::ListSchedulesResponse {
+pub fn schedules() -> v1::ListSchedulesResponse {
     v1::ListSchedulesResponse {
         schedules: vec![(&samples::schedule()).into()],
         ..Default::default()
     }
 }
 
-fn events() -> v1::ListEventsResponse {
+pub fn events() -> v1::ListEventsResponse {
     let event = Event { members: members(), ..samples::event() };
     let removed = Event {
         number: 13,
@@ -106,7 +106,7 @@ fn events() -> v1::ListEventsResponse {
     v1::ListEventsResponse { events, ..Default::default() }
 }
 
-fn workloads() -> v1::ListWorkloadsResponse {
+pub fn workloads() -> v1::ListWorkloadsResponse {
     let sample = samples::workload();
     let id = WorkloadId::new("bare").expect("a name");
     let bare = Workload { spec: WorkloadSpec::new(id, "/bare"), ..sample.clone() };

@@ -1,0 +1,66 @@
+//! Answers as data (RFC 4180): a line of names, and a line for each record. Sizes are in bytes, durations in seconds, times as RFC 3339
+//! has them, and what is not known is empty. Names of columns have their units, and are those of the JSON output where it has the same value.
+
+mod host;
+mod records;
+
+pub use host::{checks, devices, files, localities, nodes, pairs, placement_runs, storage_runs};
+pub use records::{events, jobs, schedules, workloads};
+
+use super::table::csv_line;
+use crate::{
+    clean::clean,
+    fields::{amount, node},
+    output::View,
+};
+use numaloc_api::v1;
+use prost_types::Timestamp;
+use std::fmt::Display;
+
+/// A line for each record below the names of the columns.
+fn rows<N: Into<String>, R: IntoIterator<Item = String>>(
+    names: impl IntoIterator<Item = N>,
+    records: impl IntoIterator<Item = R>,
+    view: View,
+) -> String {
+    let names: Vec<String> = names.into_iter().map(Into::into).collect();
+    let line = |record: R| {
+        let cells: Vec<_> = record.into_iter().map(|cell| clean(&cell)).collect();
+        debug_assert_eq!(cells.len(), names.len(), "{names:?}");
+        csv_line(&cells)
+    };
+    let lines: String = records.into_iter().map(line).collect();
+    match view.headers {
+        true => csv_line(&names) + &lines,
+        false => lines,
+    }
+}
+
+/// A value that is not always known.
+fn known(value: Option<impl Display>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+/// A time as exact as it is.
+fn time(time: Option<Timestamp>) -> String {
+    known(time)
+}
+
+/// Numbers of nodes; nothing if there are none.
+fn list(nodes: &[impl Display]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Names of the columns of bytes by node.
+fn by_node_names(nodes: &[u32]) -> impl Iterator<Item = String> {
+    nodes.iter().map(|node| format!("node{node}_bytes"))
+}
+
+/// Their values.
+fn by_node(nodes: &[u32], memory: &[v1::NodeBytes]) -> impl Iterator<Item = String> {
+    nodes.iter().map(|&index| bytes_on(memory, |node| node == index).to_string())
+}
+
+fn bytes_on(memory: &[v1::NodeBytes], is_meant: impl Fn(u32) -> bool) -> u64 {
+    memory.iter().filter(|on| is_meant(node(on.node_id))).map(|on| amount(on.bytes)).sum()
+}
