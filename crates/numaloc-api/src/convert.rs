@@ -31,7 +31,7 @@ mod workload;
 
 pub use advice::AdviceView;
 pub use labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
-pub use live::{SnapshotView, WorkingJob};
+pub use live::{SnapshotView, WorkingJob, moved_of};
 pub use locality::LocalityView;
 pub use names::{Known, event_number, timestamp};
 pub use policy::{STALL_MAX, STALL_MIN};

@@ -38,7 +38,7 @@ pub use cause::innermost;
 pub use ceilings::{Ceilings, Excess};
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
-    STALL_MAX, STALL_MIN, SnapshotView, Stored, WorkingJob, event_number, timestamp,
+    STALL_MAX, STALL_MIN, SnapshotView, Stored, WorkingJob, event_number, moved_of, timestamp,
 };
 #[cfg(feature = "reflect")]
 pub use described::descriptor;

@@ -5,7 +5,6 @@ mod value;
 
 use crate::doc::TopRowDoc;
 pub use node::{NodeColumn, node_columns};
-use numaloc_core::page_size;
 use std::str::FromStr;
 pub use value::Value;
 
@@ -143,7 +142,7 @@ static DESCRIPTIONS: [Description; Column::ALL.len()] = [
     .in_esxtop("NMIG")
     .optional(),
     described(Column::Balanced, ["KERNEL", "moved by NUMA balancing"], (12, 6), |row| {
-        Value::Bytes(row.kernel_migrated_pages.map(|pages| pages.saturating_mul(page_size())))
+        Value::Bytes(row.kernel_migrated_bytes)
     })
     .optional(),
     described(Column::Traffic, ["TRAFFIC", "bytes/s to and from memory"], (14, 7), |row| {

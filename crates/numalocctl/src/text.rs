@@ -8,6 +8,7 @@ mod by_use;
 mod carried;
 mod cells;
 mod colour;
+mod csv;
 mod doctor;
 mod drain_node;
 mod dsa;

@@ -330,6 +330,11 @@ impl Engine {
         Ok((now, self.finds.take(&caller.name, includes).await?))
     }
 
+    /// As [`Sampler::moved`].
+    pub fn moved(&self, moved: BTreeMap<Identity, u64>) {
+        self.live.moved(moved);
+    }
+
     /// As [`Self::look`], for a job of `caller` for which others may make room.
     ///
     /// # Errors

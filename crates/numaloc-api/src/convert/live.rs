@@ -2,7 +2,7 @@
 
 mod working;
 
-pub use working::WorkingJob;
+pub use working::{WorkingJob, moved_of};
 
 use super::{
     locality::{flows, node_bytes},
@@ -16,6 +16,7 @@ use numaloc_core::{
         Detail, GroupNow, LiveShares, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
         WorkloadNow,
     },
+    page_size,
 };
 use std::{
     cmp::Reverse,
@@ -82,6 +83,7 @@ impl From<SnapshotView<'_>> for v1::LiveView {
             read_time: Some(timestamp(time)),
             flows: flows(moved),
             traffic: snapshot.traffic.map(Into::into),
+            page_bytes: int(page_size()),
         }
     }
 }

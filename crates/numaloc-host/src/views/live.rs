@@ -46,6 +46,10 @@ impl RotationWork {
     const ALL: [Self; 4] = [Self::Stats, Self::Looks, Self::Groups, Self::Threads];
 }
 
+/// CPU time for processes that must not wait for their turn, beyond the budget, in percent of one CPU: 64 GiB of base pages take
+/// some ten seconds.
+const URGENT_PERCENT: f64 = 25.0;
+
 /// The host under a live view. Times are counted from any one moment, by the caller's clock.
 #[derive(Debug)]
 pub struct Live {
@@ -68,6 +72,14 @@ pub struct Live {
     paths: VecDeque<String>,
     threads: VecDeque<Identity>,
     look: Option<PageLook>,
+    /// A look that is continued when no urgent one is left.
+    set_aside: Option<PageLook>,
+    /// Processes that somebody has opened, or whose memory has moved, since they were last looked at.
+    urgent: BTreeSet<Identity>,
+    /// Pays for these once [`Live::budget`] is used up.
+    urgent_budget: Budget,
+    /// As [`Live::moved`] was called last.
+    moved: BTreeMap<Identity, u64>,
     /// Time used for each kind of work since the last refresh.
     shares: [Duration; 4],
     used: Duration,
@@ -104,6 +116,10 @@ impl Live {
             paths: VecDeque::new(),
             threads: VecDeque::new(),
             look: None,
+            set_aside: None,
+            urgent: BTreeSet::new(),
+            urgent_budget: Budget::new(URGENT_PERCENT, now),
+            moved: BTreeMap::new(),
             shares: [Duration::ZERO; 4],
             used: Duration::ZERO,
         })
@@ -122,11 +138,31 @@ impl Live {
         for &process in processes {
             if let Entry::Vacant(slot) = self.watched.entry(process) {
                 slot.insert(ThreadUses::default());
-                self.threads.push_back(process);
-                self.looks.retain(|other| *other != process);
-                self.looks.push_front(process);
+                self.threads.push_front(process);
+                self.look_first(process);
             }
         }
+    }
+
+    /// Bytes that migrations which have ended have moved of each process, since the view began. A process of which that has
+    /// changed is looked at before all others.
+    pub fn moved(&mut self, moved: BTreeMap<Identity, u64>) {
+        let changed =
+            moved.iter().filter(|(process, bytes)| self.moved.get(process) != Some(bytes));
+        for process in changed.map(|(process, _)| *process).collect::<Vec<_>>() {
+            self.look_first(process);
+        }
+        self.moved = moved;
+    }
+
+    /// Looks at a process from its beginning, as the next one.
+    fn look_first(&mut self, process: Identity) {
+        self.urgent.insert(process);
+        // What such a look has read is of before.
+        self.look.take_if(|look| look.identity == process);
+        self.set_aside.take_if(|look| look.identity == process);
+        self.looks.retain(|other| *other != process);
+        self.looks.push_front(process);
     }
 
     /// Reads nodes, and which processes there are; after that, what was read before this may be read again.
@@ -153,9 +189,9 @@ impl Live {
     /// Puts what is to be looked at in order.
     fn arrange(&mut self, now: Duration) {
         self.looks = order(self.processes.to_look_at(now), self.pause).into();
-        for &watched in self.watched.keys() {
-            self.looks.retain(|other| *other != watched);
-            self.looks.push_front(watched);
+        for &first in self.watched.keys().chain(&self.urgent) {
+            self.looks.retain(|other| *other != first);
+            self.looks.push_front(first);
         }
         let cgroups = self.processes.cgroups();
         self.groups.keep(&cgroups);
@@ -168,20 +204,50 @@ impl Live {
         self.used += used;
     }
 
-    /// Reads on as far as the budget goes.
+    /// Reads on as far as the budgets go.
     pub fn work(&mut self, clock: &dyn Fn() -> Duration) {
         let mut at = clock();
         self.budget.earn(at);
-        while self.budget.is_left() {
-            // The kind that has had least of the time.
-            let waiting = RotationWork::ALL.into_iter().filter(|&work| self.has(work));
-            let Some(work) = waiting.min_by_key(|&work| self.shares[work as usize]) else { break };
+        self.urgent_budget.earn(at);
+        loop {
+            let is_within = self.budget.is_left();
+            let work = match is_within {
+                true => self.least_served(),
+                false if self.urgent_budget.is_left() => self.urgent_work(),
+                false => None,
+            };
+            let Some(work) = work else { break };
             self.step(work, at);
             let now = clock();
             let used = now.saturating_sub(at);
             self.shares[work as usize] += used;
-            self.spent(used);
+            if is_within {
+                self.spent(used);
+            } else {
+                self.urgent_budget.spend(used);
+                self.used += used;
+            }
             at = now;
+        }
+    }
+
+    /// The kind of work that has had least of the time.
+    fn least_served(&self) -> Option<RotationWork> {
+        let waiting = RotationWork::ALL.into_iter().filter(|&work| self.has(work));
+        waiting.min_by_key(|&work| self.shares[work as usize])
+    }
+
+    /// The kind of work that an urgent process waits for.
+    fn urgent_work(&self) -> Option<RotationWork> {
+        let is_urgent =
+            |process: Option<&Identity>| process.is_some_and(|it| self.urgent.contains(it));
+        let under_way = self.look.as_ref().map(|look| &look.identity);
+        match () {
+            () if is_urgent(self.threads.front()) => Some(RotationWork::Threads),
+            () if is_urgent(under_way) || is_urgent(self.looks.front()) => {
+                Some(RotationWork::Looks)
+            }
+            () => None,
         }
     }
 
@@ -193,7 +259,9 @@ impl Live {
     fn has(&self, work: RotationWork) -> bool {
         match work {
             RotationWork::Stats => !self.stats.is_empty(),
-            RotationWork::Looks => self.look.is_some() || !self.looks.is_empty(),
+            RotationWork::Looks => {
+                self.look.is_some() || self.set_aside.is_some() || !self.looks.is_empty()
+            }
             RotationWork::Groups => !self.paths.is_empty(),
             RotationWork::Threads => !self.threads.is_empty(),
         }
@@ -230,6 +298,15 @@ impl Live {
 
     /// Continues the look that is under way, or begins the next one.
     fn look_on(&mut self, now: Duration) {
+        let is_urgent = |process: &Identity| self.urgent.contains(process);
+        let has_urgent = self.looks.front().is_some_and(is_urgent);
+        match has_urgent {
+            true if self.set_aside.is_none() => {
+                self.set_aside = self.look.take_if(|look| !is_urgent(&look.identity));
+            }
+            false if self.look.is_none() => self.look = self.set_aside.take(),
+            _ => {}
+        }
         let Some(mut look) = self.look.take() else {
             let Some(identity) = self.looks.pop_front() else { return };
             match PageLook::begin(&self.roots, &self.topology, identity, self.can_scan) {
@@ -247,6 +324,7 @@ impl Live {
 
     fn seen(&mut self, look: PageLook, now: Duration) {
         let identity = look.identity;
+        self.urgent.remove(&identity);
         self.processes.find_cgroup(&self.roots, identity.pid);
         let is_watched = self.watched.contains_key(&identity);
         let near = self.topology().near(&look.home, NEAR);
@@ -266,6 +344,7 @@ impl Live {
     /// A process that cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next
     /// stat shows that.
     fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
+        self.urgent.remove(&identity);
         if let Some(known) = self.processes.get_mut(identity) {
             known.pages = Some(LastLook {
                 at: now,

@@ -10,7 +10,6 @@ use crate::{
     whole_file::WholeFile,
 };
 use clap::Parser;
-use numaloc_core::page_size;
 use std::sync::mpsc;
 use tokio::sync::watch;
 
@@ -28,7 +27,6 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
     let about = HostDoc {
         name: engine.host_name(),
         version: env!("CARGO_PKG_VERSION"),
-        page_bytes: page_size(),
         has_pictures: engine.is_this_host(),
         has_jobs: records.is_some(),
         is_read_only: args.read_only,

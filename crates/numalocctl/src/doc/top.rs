@@ -10,7 +10,7 @@ use crate::{
     job::progressed,
 };
 use numaloc_api::{Known, v1};
-use numaloc_core::{NodeKind, NodeMemory, rotation::FIRST};
+use numaloc_core::{NodeKind, NodeMemory, SMALLEST_PAGE, rotation::FIRST};
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -21,6 +21,8 @@ pub struct TopDoc {
     pub time: Option<Timestamp>,
     /// Whether the daemon or this program has scanned.
     pub source: TopSource,
+    /// Size of a base page of the host, which the kernel's counts of pages are in.
+    pub page_bytes: u64,
     pub nodes: Vec<TopNodeDoc>,
     /// Memory traffic of the CPUs of the host; null where nothing counts it.
     pub traffic: Option<TrafficDoc>,
@@ -156,6 +158,9 @@ pub struct TopRowDoc {
     pub moved_bytes: u64,
     /// Pages moved by the kernel's balancing.
     pub kernel_migrated_pages: Option<u64>,
+    /// The same in bytes, for the table.
+    #[serde(skip)]
+    pub kernel_migrated_bytes: Option<u64>,
     /// Pages of a workload that the kernel has demoted to a lower tier.
     pub kernel_demoted_pages: Option<u64>,
     /// Pages of a workload that the kernel has promoted from a lower tier.
@@ -182,15 +187,22 @@ impl TopDoc {
     pub fn new(view: &v1::LiveView, source: TopSource) -> Self {
         let looked = span(view.used_time).saturating_sub(FIRST).as_secs_f64();
         let nodes: Vec<TopNodeDoc> = view.nodes.iter().map(|each| one(each, &view.flows)).collect();
-        let pinned = |row: TopRowDoc| unless_unpinned(row, &nodes);
-        let workloads = view.groups.iter().map(|group| pinned(workload(group, view))).collect();
-        let processes = view.processes.iter().map(|each| pinned(process(each, view))).collect();
+        // A daemon from before that field has pages of 4 KiB.
+        let page_bytes =
+            Some(amount(view.page_bytes)).filter(|&it| it > 0).unwrap_or(SMALLEST_PAGE);
+        let finished = |row: TopRowDoc| {
+            let bytes = row.kernel_migrated_pages.map(|pages| pages.saturating_mul(page_bytes));
+            unless_unpinned(TopRowDoc { kernel_migrated_bytes: bytes, ..row }, &nodes)
+        };
+        let workloads = view.groups.iter().map(|group| finished(workload(group, view))).collect();
+        let processes = view.processes.iter().map(|each| finished(process(each, view))).collect();
         Self {
             // To the millisecond.
             time: view
                 .read_time
                 .map(|time| Timestamp { nanos: time.nanos - time.nanos % 1_000_000, ..time }),
             source,
+            page_bytes,
             nodes,
             traffic: view.traffic.map(TrafficDoc::new),
             workloads,

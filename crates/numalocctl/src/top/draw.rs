@@ -12,6 +12,7 @@ use crate::{
     fields::short,
     text,
     top::rows::List,
+    units::size,
     wrap::wrapped,
 };
 use fit::{Content, fit};
@@ -150,7 +151,14 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     y
 }
 
-fn heading(state: &TopState, count: usize) -> String {
+/// The list with its number of rows and their remote memory: what has not been read yet is not in the sum.
+fn heading(state: &TopState, rows: &[&TopRowDoc], document: &TopDoc) -> String {
+    let count = rows.len();
+    let remote = size(rows.iter().filter_map(|row| row.remote_bytes).sum::<u64>());
+    let remote = match document.unseen_count {
+        0 => format!("remote: {remote}"),
+        unseen => format!("remote: at least {remote}, not read yet: {unseen}"),
+    };
     let what = match &state.list {
         List::Workloads => format!("workloads: {count}"),
         List::Processes => format!("processes: {count}"),
@@ -158,14 +166,14 @@ fn heading(state: &TopState, count: usize) -> String {
     };
     match (state.is_editing, state.filter.is_empty()) {
         (true, _) => format!("{what}  filter: {}_", state.filter),
-        (false, true) => what,
-        (false, false) => format!("{what}  filter: {}", state.filter),
+        (false, true) => format!("{what}  {remote}"),
+        (false, false) => format!("{what}  filter: {}  {remote}", state.filter),
     }
 }
 
 fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>) -> Spots {
     let rows = scene.rows;
-    write(buffer, area, area.y, &heading(state, rows.len()), bold());
+    write(buffer, area, area.y, &heading(state, rows, scene.document), bold());
     let header = area.y + 1;
     let nodes: Vec<u32> = scene.document.nodes.iter().map(|node| node.node).collect();
     let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), &content(rows));

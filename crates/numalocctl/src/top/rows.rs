@@ -148,6 +148,7 @@ mod tests {
             cpu_percent: Some(more as f64),
             moved_bytes: more << 20,
             kernel_migrated_pages: Some(more << 8),
+            kernel_migrated_bytes: Some(more << 20),
             kernel_demoted_pages: Some(more << 8),
             kernel_promoted_pages: Some(more << 8),
             traffic_bytes_per_second: Some(more << 30),

@@ -38,8 +38,6 @@ pub struct HostDoc {
     /// The host's name; of another host's daemon its address.
     pub name: String,
     pub version: &'static str,
-    /// Size of a base page in bytes, for what the kernel counts in pages. A daemon of another host is taken to have the same.
-    pub page_bytes: u64,
     /// Whether pictures by address can be drawn: only this host's pages can be read.
     pub has_pictures: bool,
     /// Whether there is a daemon with jobs.

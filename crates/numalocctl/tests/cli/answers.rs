@@ -221,6 +221,7 @@ pub fn live() -> v1::LiveView {
         jobs: vec![job],
         flows: vec![v1::Flow { from_node_id: 2, to_node_id: 0, bytes: 300 * MIB }],
         traffic: traffic(80_400_000_000, 1_200_000_000),
+        page_bytes: 1 << 16,
     }
 }
 

@@ -66,6 +66,8 @@ struct Viewers {
     closely: Vec<Closely>,
     /// Viewers that have the present snapshot.
     served: BTreeSet<String>,
+    /// As [`Sampler::moved`] was called last.
+    moved: BTreeMap<Identity, u64>,
 }
 
 /// A process that is watched closely.
@@ -152,6 +154,12 @@ impl Sampler {
         Ok(now)
     }
 
+    /// Bytes that jobs which have ended since looking began have moved of each process. Those of which that has changed are looked
+    /// at next ([`Live::moved`]).
+    pub fn moved(&self, moved: BTreeMap<Identity, u64>) {
+        self.0.viewers().moved = moved;
+    }
+
     /// Notes the question, and starts the thread if none looks. Gives back where snapshots come, and whether the caller
     /// has the present one.
     fn begin(
@@ -206,6 +214,7 @@ impl SharedFeed {
                 let closely = if is_first { Some(self.viewers().closely()) } else { self.wanted() };
                 let Some(closely) = closely else { return Ok(()) };
                 live.watch(&closely);
+                live.moved(self.viewers().moved.clone());
                 live.refresh(&clock);
                 live.work(&clock);
                 let up = clock();

@@ -11,7 +11,7 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_api::{
-    SnapshotView,
+    SnapshotView, moved_of,
     v1::{self, locality_service_server::LocalityService},
     value::{GetAdvice, GetLiveView, GetLocality, GetNodeContents, Target, WatchLocality},
 };
@@ -78,6 +78,7 @@ impl LocalityService for LocalityCalls {
         let detail = process.map(|process| (process, may_see));
         // All who may ask for a live view may list all jobs.
         let LiveWork { jobs, flows } = self.0.handle.live_work(now.up).await?;
+        self.0.engine.moved(moved_of(&jobs));
         // For ten thousand processes it takes some milliseconds.
         let view = spawn_blocking(move || {
             let HostNow { snapshot, up, time } = &*now;

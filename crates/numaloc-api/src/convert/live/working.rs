@@ -37,6 +37,18 @@ pub struct WorkingJob {
     pub processes: Arc<BTreeSet<Identity>>,
 }
 
+/// Bytes that jobs which have ended have moved, for each process that one of them worked on: those of all processes of the job.
+#[must_use]
+pub fn moved_of(jobs: &[WorkingJob]) -> BTreeMap<Identity, u64> {
+    let mut moved = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.state.is_end() && job.moved_bytes > 0) {
+        for process in job.processes.iter() {
+            *moved.entry(*process).or_default() += job.moved_bytes;
+        }
+    }
+    moved
+}
+
 /// The work of jobs on one row.
 #[derive(Clone, Debug, Default)]
 struct OnRow {
@@ -203,6 +215,18 @@ mod tests {
         let groups: Vec<_> =
             view.groups.iter().map(|row| (row.job_indexes.clone(), row.moved_bytes)).collect();
         assert_eq!(groups, [(vec![0, 1], 1043), (vec![], 0)], "each job once");
+    }
+
+    #[test]
+    fn ended_jobs_have_moved_memory_of_their_processes() {
+        let jobs = [
+            job(5, JobState::Running, 40, &[1]),
+            job(6, JobState::Succeeded, 1000, &[1, 2]),
+            job(7, JobState::Failed, 20, &[2]),
+            job(8, JobState::Succeeded, 0, &[3]),
+        ];
+        let moved = moved_of(&jobs).into_iter().map(|(process, bytes)| (process.pid, bytes));
+        assert_eq!(moved.collect::<Vec<_>>(), [(1, 1000), (2, 1020)]);
     }
 
     #[test]

@@ -113,3 +113,58 @@ fn processes_end_and_cgroups_are_renamed() {
     assert_eq!((after.processes.len(), after.details), (2, Vec::new()));
     assert_eq!(after.groups.keys().collect::<Vec<_>>(), ["/renamed"]);
 }
+
+/// The processes whose page maps have been read, with the age of that.
+fn ages(snapshot: &Snapshot) -> BTreeMap<Identity, Duration> {
+    let age = |seen: &Seen| match seen {
+        Seen::Pages { age, .. } => Some(*age),
+        Seen::Never | Seen::Hidden => None,
+    };
+    let processes = snapshot.processes.iter();
+    processes.filter_map(|each| Some((each.identity, age(&each.seen)?))).collect()
+}
+
+#[test]
+fn what_has_moved_or_was_opened_does_not_wait_for_its_turn() {
+    let crowd = Crowd::new(1000);
+    // So little that a turn comes once in minutes.
+    let mut watch = Watch::new(&crowd, 0.1);
+    watch.run(60);
+    let (moved, opened) = {
+        let mut oldest: Vec<_> = ages(&watch.snapshot()).into_iter().collect();
+        oldest.sort_by_key(|&(_, age)| std::cmp::Reverse(age));
+        assert!(oldest[1].1 > 30 * SECOND, "{oldest:?}");
+        (oldest[0].0, oldest[1].0)
+    };
+    watch.live.moved([(moved, 4096)].into());
+    watch.live.watch(&[opened].into());
+    watch.run(1);
+    let snapshot = watch.snapshot();
+    let age = |snapshot: &Snapshot, of: Identity| ages(snapshot)[&of];
+    assert!(age(&snapshot, moved) <= SECOND && age(&snapshot, opened) <= SECOND);
+    let [detail] = &snapshot.details[..] else { panic!("{:?}", snapshot.details) };
+    assert_eq!((detail.mappings.len(), detail.threads.len()), (3, 1));
+    // The same bytes again are no move.
+    watch.live.moved([(moved, 4096)].into());
+    watch.run(20);
+    assert!(age(&watch.snapshot(), moved) > 10 * SECOND);
+    watch.live.moved([(moved, 8192)].into());
+    watch.run(1);
+    assert!(age(&watch.snapshot(), moved) <= SECOND);
+}
+
+#[test]
+fn a_move_of_all_processes_is_looked_at_within_bounds() {
+    let crowd = Crowd::new(1000);
+    let mut watch = Watch::new(&crowd, 0.1);
+    watch.run(60);
+    let all = watch.snapshot().processes.into_iter().map(|each| (each.identity, 4096)).collect();
+    watch.live.moved(all);
+    let before = watch.reads.get();
+    watch.run(1);
+    let turns = 20;
+    // A quarter of a second, what it begins with, and what the budget allows.
+    let most = 2500 + 1000 + 10 + 2 * turns;
+    let reads = watch.reads.get() - before;
+    assert!((1000..=most).contains(&reads), "{reads} reads, {most} were allowed");
+}

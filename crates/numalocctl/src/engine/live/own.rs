@@ -2,7 +2,7 @@
 
 use super::{OwnWork, ScanPace, ViewFeed};
 use crate::{doc::TopSource, exit::Failure};
-use numaloc_api::{SnapshotView, v1};
+use numaloc_api::{SnapshotView, moved_of, v1};
 use numaloc_core::Identity;
 use numaloc_host::{Roots, live::Live, topology};
 use std::time::{Duration, Instant, SystemTime};
@@ -40,6 +40,7 @@ impl ViewFeed for OwnFeed {
 
     fn refresh(&mut self) {
         let begin = self.begin;
+        self.live.moved(moved_of(&self.work.now().0));
         self.live.refresh(&move || begin.elapsed());
     }
 

@@ -405,11 +405,11 @@ function rowFacts(row) {
     ["Cgroup", row.pid != null ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
     ["Memory", size(row.resident_bytes)], ["Page cache", row.cache_bytes ? `${size(row.cache_bytes)}, not mapped` : null], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
     ["Of this near", row.near_bytes ? size(row.near_bytes) : null], ["Demoted, on a lower tier", row.demoted_bytes ? size(row.demoted_bytes) : null],
-    ["Demoted by the kernel so far", row.kernel_demoted_pages ? size(row.kernel_demoted_pages * view.host.page_bytes) : null], ["Promoted by the kernel so far", row.kernel_promoted_pages ? size(row.kernel_promoted_pages * view.host.page_bytes) : null],
+    ["Demoted by the kernel so far", row.kernel_demoted_pages ? size(row.kernel_demoted_pages * view.top.page_bytes) : null], ["Promoted by the kernel so far", row.kernel_promoted_pages ? size(row.kernel_promoted_pages * view.top.page_bytes) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null],
     ["Memory traffic", row.traffic_bytes_per_second == null ? null : `${rate(row.traffic_bytes_per_second)}, remote ${rate(row.remote_traffic_bytes_per_second)}`],
-    ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * view.host.page_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
+    ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * view.top.page_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
     const words = { local: "home", any: "home", near: "near", remote: "remote", demoted: "demoted" };
