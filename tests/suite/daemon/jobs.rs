@@ -53,8 +53,11 @@ fn a_process_comes_home() {
 #[test]
 fn memory_is_spread_over_nodes() {
     let daemon = Daemon::start();
+    // Where they have 512 MiB, twelve have no room.
+    let has_huge = pmd_size() <= 64 * MIB;
     let thp = format!("thp:{}", 12 * pmd_size());
-    let scene = Scene::of(Layout::remote(&["anon:24M", &thp]).on("0,1"));
+    let regions = ["anon:24M", &thp];
+    let scene = Scene::of(Layout::remote(&regions[..1 + usize::from(has_huge)]).on("0,1"));
     let pid = scene.app.pid().to_string();
     let spread = |arguments: &[&str]| {
         let output = daemon.ctl(&[&["migrate", "--pid", &pid][..], arguments].concat());
@@ -62,10 +65,14 @@ fn memory_is_spread_over_nodes() {
     };
     spread(&["--place", "interleave"]);
     assert_spread(&scene.app, "anon", page_size(), &[0, 1]);
-    assert_spread(&scene.app, "thp", pmd_size(), &[0, 1]);
+    if has_huge {
+        assert_spread(&scene.app, "thp", pmd_size(), &[0, 1]);
+    }
     spread(&["--place", "weighted", "--weights", "0=1,1=3"]);
     assert_spread(&scene.app, "anon", page_size(), &[0, 1, 1, 1]);
-    assert_spread(&scene.app, "thp", pmd_size(), &[0, 1, 1, 1]);
+    if has_huge {
+        assert_spread(&scene.app, "thp", pmd_size(), &[0, 1, 1, 1]);
+    }
     scene.finish();
     // One mapping alone.
     let scene = Scene::of(Layout::remote(&["anon:24M", "memfd:16M"]).on("0,1"));

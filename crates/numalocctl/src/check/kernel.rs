@@ -4,8 +4,6 @@ use super::Findings;
 use crate::{doc::Check, units::size};
 use numaloc_engine::balancing::follows_cpus;
 
-/// The largest base pages with which numaloc is tested, in bytes.
-const TRIED_MAX: u64 = 16 << 10;
 /// The oldest kernel on which numaloc is tested.
 const OLDEST: (u32, u32) = (6, 1);
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
@@ -65,16 +63,7 @@ pub fn release(found: &Findings) -> Check {
 
 /// The sizes of the kernel's pages, in bytes.
 pub fn page_size(base: u64, huge: u64) -> Check {
-    const NAME: &str = "page_size";
-    let found = format!("{}, huge pages {}", size(base), size(huge));
-    match base {
-        ..=TRIED_MAX => Check::ok(NAME, found),
-        _ => Check::warning(
-            NAME,
-            found,
-            "numaloc has not run with pages of this size yet: compare a first run with numastat -p",
-        ),
-    }
+    Check::ok("page_size", format!("{}, huge pages {}", size(base), size(huge)))
 }
 
 /// Whether the kernel moves pages automatically.
