@@ -1,7 +1,13 @@
-// Generated code and what uses it: until the API is published as a module of this name, it lives here.
+// The API of numalocd for other modules, see doc.go. Until it is published under this name, they import it from a checkout:
+// go mod edit -replace numaloc.io/api=PATH.
 module numaloc.io/api
 
 go 1.26.0
+
+tool (
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	google.golang.org/protobuf/cmd/protoc-gen-go
+)
 
 require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1
@@ -14,4 +20,5 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
 )

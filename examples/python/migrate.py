@@ -4,23 +4,19 @@
 """
 
 import sys
-import uuid
 
-from daemon import TIMEOUT, connect, end, has_failed, show, wait
+import numaloc
 from numaloc.v1 import migration_service_pb2 as service, policy_pb2, target_pb2
 from numaloc.v1.migration_service_pb2_grpc import MigrationServiceStub
+from shown import end, has_failed, show, wait
 
 
 def main(endpoint, pid):
-    with connect(endpoint) as channel:
+    with numaloc.connect(endpoint) as channel:
         spec = policy_pb2.MigrationSpec(target=target_pb2.Target(pids=[pid]))
-        request = service.CreateJobRequest(
-            spec=spec,
-            # The same request may be sent again after a lost connection: it makes no second job.
-            request_id=str(uuid.uuid4()),
-            on_conflict=service.CONFLICT_ACTION_JOIN,
-        )
-        job = MigrationServiceStub(channel).CreateJob(request, timeout=TIMEOUT).job
+        # It gets a request_id: sent again after a lost connection, it makes no second job.
+        request = service.CreateJobRequest(spec=spec, on_conflict=service.CONFLICT_ACTION_JOIN)
+        job = numaloc.call(MigrationServiceStub(channel).CreateJob, request).job
         job = wait(channel, job)
         show(job)
         return has_failed(job)

@@ -5,12 +5,13 @@
 
 import sys
 
-from daemon import TIMEOUT, connect, end, has_failed, show, wait
+import numaloc
 from google.protobuf.duration_pb2 import Duration
 from numaloc.v1 import policy_pb2, schedule_pb2, schedule_service_pb2 as schedules
 from numaloc.v1 import target_pb2, workload_pb2, workload_service_pb2 as workloads
 from numaloc.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from numaloc.v1.workload_service_pb2_grpc import WorkloadServiceStub
+from shown import end, has_failed, show, wait
 
 SOURCE = "example"
 LABELS = {"example": "python"}
@@ -23,11 +24,11 @@ def declare(channel, containers):
             source=SOURCE, ttl=Duration(seconds=60), workloads=containers, last=True
         )
     ]
-    return WorkloadServiceStub(channel).ReplaceWorkloads(iter(parts), timeout=TIMEOUT)
+    return WorkloadServiceStub(channel).ReplaceWorkloads(iter(parts), timeout=numaloc.TIMEOUT)
 
 
 def main(endpoint, cgroup):
-    with connect(endpoint) as channel:
+    with numaloc.connect(endpoint) as channel:
         container = workload_pb2.Workload(name="workloads/example", cgroup=cgroup, labels=LABELS)
         declare(channel, [container])
         stub = ScheduleServiceStub(channel)
@@ -39,17 +40,16 @@ def main(endpoint, cgroup):
             ),
             interval=Duration(seconds=600),
         )
-        request = schedules.CreateScheduleRequest(schedule=wanted, request_id="example")
-        schedule = stub.CreateSchedule(request, timeout=TIMEOUT).schedule
-        run = stub.RunSchedule(schedules.RunScheduleRequest(name=schedule.name), timeout=TIMEOUT)
+        schedule = numaloc.call(stub.CreateSchedule, schedules.CreateScheduleRequest(schedule=wanted)).schedule
+        run = numaloc.call(stub.RunSchedule, schedules.RunScheduleRequest(name=schedule.name))
         job = wait(channel, run.job)
         show(job)
         # A client that stays says from time to time that it is there.
-        renewed = WorkloadServiceStub(channel).RenewWorkloads(
-            workloads.RenewWorkloadsRequest(source=SOURCE), timeout=TIMEOUT
-        )
+        renew = workloads.RenewWorkloadsRequest(source=SOURCE)
+        renewed = numaloc.call(WorkloadServiceStub(channel).RenewWorkloads, renew)
         print(renewed.workload_count, "workloads renewed")
-        stub.DeleteSchedule(schedules.DeleteScheduleRequest(name=schedule.name), timeout=TIMEOUT)
+        delete = schedules.DeleteScheduleRequest(name=schedule.name, allow_missing=True)
+        numaloc.call(stub.DeleteSchedule, delete)
         declare(channel, [])
         return has_failed(job)
 

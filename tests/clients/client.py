@@ -1,6 +1,6 @@
-"""Runs a job for a process to its end, as a client that knows nothing but the proto files.
+"""Runs a job for a process to its end, as a client that knows nothing but what is generated from the proto files.
 
-    PYTHONPATH=$(tests/clients/stubs) $(tests/tools/python) tests/clients/client.py ENDPOINT PID
+    $(tests/clients/python) tests/clients/client.py ENDPOINT PID
 
 ENDPOINT is as gRPC writes it: unix:///run/numaloc/numalocd.sock. Prints one line of JSON; ends with 0 only if the job
 SUCCEEDED.

@@ -1,21 +1,25 @@
-// Command events follows what the daemon does.
+// Command events follows what the daemon does, also while it is started again.
 //
 //	events ENDPOINT [AFTER [COUNT]]
 //
-// AFTER is the last event that was seen, events/0 for all that are kept; without it only later ones are told. It ends after
+// AFTER is the last event that was seen, events/0 for all that are kept; without it only later ones are shown. It ends after
 // COUNT events.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"strconv"
 
-	"numaloc.io/api/internal/daemon"
+	"numaloc.io/api/client"
+	"numaloc.io/api/cmd/internal/shown"
 	pb "numaloc.io/api/numaloc/v1"
 )
+
+var errEnough = errors.New("enough")
 
 func main() {
 	if len(os.Args) < 2 || len(os.Args) > 4 {
@@ -33,31 +37,23 @@ func main() {
 	if err == nil {
 		err = follow(context.Background(), os.Args[1], after, count)
 	}
-	if err != nil {
-		daemon.Fatal(err)
+	if !errors.Is(err, errEnough) {
+		shown.Fatal(err)
 	}
 }
 
 func follow(ctx context.Context, endpoint, after string, count int) error {
-	conn, err := daemon.Connect(endpoint)
+	conn, err := client.Connect(endpoint)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	events, err := pb.NewEventServiceClient(conn).WatchEvents(ctx, &pb.WatchEventsRequest{After: after})
-	if err != nil {
-		return err
-	}
-	for seen := 1; ; seen++ {
-		answer, err := events.Recv()
-		if err != nil {
-			return err
-		}
+	return client.Events(ctx, conn, after, func(event *pb.Event) error {
 		// Keep event.Name: with it as AFTER none is missed or seen twice.
-		event := answer.Event
 		fmt.Println(event.Name, event.Type, event.Job, event.Message)
-		if seen == count {
-			return nil
+		if count--; count == 0 {
+			return errEnough
 		}
-	}
+		return nil
+	})
 }

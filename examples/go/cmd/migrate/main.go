@@ -5,12 +5,12 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"log"
 	"os"
 	"strconv"
 
-	"numaloc.io/api/internal/daemon"
+	"numaloc.io/api/client"
+	"numaloc.io/api/cmd/internal/shown"
 	pb "numaloc.io/api/numaloc/v1"
 )
 
@@ -23,28 +23,27 @@ func main() {
 		log.Fatal(err)
 	}
 	if err := run(context.Background(), os.Args[1], int32(pid)); err != nil {
-		daemon.Fatal(err)
+		shown.Fatal(err)
 	}
 }
 
 func run(ctx context.Context, endpoint string, pid int32) error {
-	conn, err := daemon.Connect(endpoint)
+	conn, err := client.Connect(endpoint)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	made, err := pb.NewMigrationServiceClient(conn).CreateJob(ctx, &pb.CreateJobRequest{
-		Spec: &pb.MigrationSpec{Target: &pb.Target{Pids: []int32{pid}}},
-		// The same request may be sent again after a lost connection: it makes no second job.
-		RequestId:  rand.Text(),
+	// It gets a request_id: sent again after a lost connection, it makes no second job.
+	made, err := client.Call(ctx, pb.NewMigrationServiceClient(conn).CreateJob, &pb.CreateJobRequest{
+		Spec:       &pb.MigrationSpec{Target: &pb.Target{Pids: []int32{pid}}},
 		OnConflict: pb.ConflictAction_CONFLICT_ACTION_JOIN,
 	})
 	if err != nil {
 		return err
 	}
-	job, err := daemon.Wait(ctx, conn, made.Job)
+	job, err := shown.Wait(ctx, conn, made.Job)
 	if err != nil {
 		return err
 	}
-	return daemon.Show(job)
+	return shown.Job(job)
 }

@@ -12,7 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"numaloc.io/api/internal/daemon"
+	"numaloc.io/api/client"
+	"numaloc.io/api/cmd/internal/shown"
 	pb "numaloc.io/api/numaloc/v1"
 )
 
@@ -25,7 +26,7 @@ func main() {
 		log.Fatal("usage: schedule ENDPOINT CGROUP")
 	}
 	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
-		daemon.Fatal(err)
+		shown.Fatal(err)
 	}
 }
 
@@ -47,7 +48,7 @@ func declare(ctx context.Context, conn *grpc.ClientConn, containers ...*pb.Workl
 }
 
 func run(ctx context.Context, endpoint, cgroup string) error {
-	conn, err := daemon.Connect(endpoint)
+	conn, err := client.Connect(endpoint)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func run(ctx context.Context, endpoint, cgroup string) error {
 		return err
 	}
 	schedules := pb.NewScheduleServiceClient(conn)
-	made, err := schedules.CreateSchedule(ctx, &pb.CreateScheduleRequest{
+	made, err := client.Call(ctx, schedules.CreateSchedule, &pb.CreateScheduleRequest{
 		Schedule: &pb.Schedule{
 			Spec: &pb.MigrationSpec{
 				// What is registered with these labels later is meant, too.
@@ -66,31 +67,31 @@ func run(ctx context.Context, endpoint, cgroup string) error {
 			},
 			Interval: durationpb.New(10 * time.Minute),
 		},
-		RequestId: "example",
 	})
 	if err != nil {
 		return err
 	}
 	name := made.Schedule.Name
-	started, err := schedules.RunSchedule(ctx, &pb.RunScheduleRequest{Name: name})
+	started, err := client.Call(ctx, schedules.RunSchedule, &pb.RunScheduleRequest{Name: name})
 	if err != nil {
 		return err
 	}
-	job, err := daemon.Wait(ctx, conn, started.Job)
+	job, err := shown.Wait(ctx, conn, started.Job)
 	if err != nil {
 		return err
 	}
 	// A client that stays says from time to time that it is there.
-	renewed, err := pb.NewWorkloadServiceClient(conn).RenewWorkloads(ctx, &pb.RenewWorkloadsRequest{Source: source})
+	renewed, err := client.Call(ctx, pb.NewWorkloadServiceClient(conn).RenewWorkloads, &pb.RenewWorkloadsRequest{Source: source})
 	if err != nil {
 		return err
 	}
 	fmt.Println(renewed.WorkloadCount, "workloads renewed")
-	if _, err := schedules.DeleteSchedule(ctx, &pb.DeleteScheduleRequest{Name: name}); err != nil {
+	gone := &pb.DeleteScheduleRequest{Name: name, AllowMissing: true}
+	if _, err := client.Call(ctx, schedules.DeleteSchedule, gone); err != nil {
 		return err
 	}
 	if err := declare(ctx, conn); err != nil {
 		return err
 	}
-	return daemon.Show(job)
+	return shown.Job(job)
 }
