@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: setup demo lint unit test test-all packages book fuzz release bench
+.PHONY: setup demo lint unit test test-all packages apt-directory book fuzz release bench
 
 setup:
 	@./setup.sh
@@ -31,6 +31,10 @@ test-all:
 # Packages of Debian and of rpm, in target/packages.
 packages: setup
 	@packaging/build
+
+# These packages as a directory that apt installs from, in target/apt. KEY=ID signs it with a key that gpg has.
+apt-directory: setup
+	@packaging/apt-directory $(if $(KEY),--key "$(KEY)")
 
 # All pages as a book, in target/book.
 book: setup

@@ -28,6 +28,8 @@ packages=(
     libseccomp2
     # packaging: the libraries that a program needs, as Debian's packages name them
     dpkg-dev
+    # packaging/apt-directory: the lists that apt reads, and their signatures
+    apt-utils gpg gpg-agent
     # Debian systems for tests/vm/run --debian
     mmdebstrap
     # a terminal for the tests of numalocctl top
