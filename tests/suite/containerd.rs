@@ -10,7 +10,6 @@ mod grpcurl;
 mod image;
 mod kubelet;
 mod numa;
-mod page;
 pub mod plugin;
 mod redis;
 mod registering;

@@ -16,6 +16,7 @@ mod app;
 mod engine;
 mod hog;
 mod kernel_log;
+mod page;
 mod scene;
 
 mod advise;

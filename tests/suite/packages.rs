@@ -7,6 +7,7 @@ mod guests;
 mod manager;
 mod prewarmed;
 mod real;
+mod recipes;
 mod restart;
 mod runtimes;
 mod spread;

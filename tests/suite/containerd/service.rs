@@ -3,12 +3,12 @@
 
 use super::{
     cri::{Pod, v1::ContainerState},
-    page::{Page, SOURCE, Shell},
     redis::Redis,
     rig::{Containerd, Running},
 };
 use crate::{
     app::until,
+    page::{Page, SOURCE, Shell},
     service::Installed,
     settings::Setting,
     unit::{UNITS, systemctl},
@@ -142,7 +142,7 @@ fn first_container(page: &mut Page, shell: &mut Shell, containerd: &Containerd) 
 fn a_container_comes_home_as_the_page_says() {
     let _balancing = Setting::numa_balancing(false);
     prepare();
-    let (mut page, mut shell) = (Page::open(), Shell::start());
+    let (mut page, mut shell) = (Page::open("docs/containerd.md"), Shell::start());
     let numalocd = Installed::start();
     let mut containerd = Containerd::under_systemd();
     let _unit = Unit::install(&mut page, &mut shell, &numalocd);

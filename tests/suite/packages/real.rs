@@ -149,7 +149,7 @@ pub fn postgresql() -> (String, String) {
 }
 
 /// Debian's cluster of PostgreSQL, on a node.
-fn postgresql_on(node: u32) -> Pinned {
+pub fn postgresql_on(node: u32) -> Pinned {
     let (_, unit) = postgresql();
     let server = Pinned::start(&unit, node);
     until("it answers", || run("pg_isready", &["-q"]).status.success());

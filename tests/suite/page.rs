@@ -1,4 +1,4 @@
-//! docs/containerd.md as its readers follow it: its blocks, and the shell that they type them into.
+//! Pages of docs as their readers follow them: their blocks, and the shell that they type them into.
 
 use std::{
     fs,
@@ -6,38 +6,54 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// The page's path of this repository: `tests/vm/suite` has laid out there what the commands name.
+/// Where `tests/vm/suite` has laid out the pages, and what their commands name.
 pub const SOURCE: &str = "/usr/local/src/numaloc";
 
 /// Printed after each block, with its exit code.
 const END: &str = "-- end of block:";
 
-/// The blocks of the page that have not been taken yet.
+/// The blocks of a page that have not been taken yet.
 #[derive(Debug)]
 pub struct Page {
+    name: String,
     blocks: Vec<String>,
 }
 
 impl Page {
-    pub fn open() -> Self {
-        let path = format!("{SOURCE}/docs/containerd.md");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        Self { blocks: blocks(&text) }
+    /// All blocks of a page, such as `docs/containerd.md`.
+    pub fn open(name: &str) -> Self {
+        let text = read(name);
+        Self { name: name.to_owned(), blocks: blocks(&text) }
+    }
+
+    /// The blocks of a section of a page.
+    pub fn section(name: &str, heading: &str) -> Self {
+        let text = read(name);
+        let begin = format!("## {heading}");
+        let lines = text.lines().skip_while(|line| *line != begin).skip(1);
+        let lines: Vec<_> = lines.take_while(|line| !line.starts_with("## ")).collect();
+        assert!(!lines.is_empty(), "{name} has no section {heading}");
+        Self { name: format!("{name}, {heading}"), blocks: blocks(&lines.join("\n")) }
     }
 
     /// Takes the first block that begins with this text, as it is written.
     pub fn take(&mut self, begin: &str) -> String {
         let place = self.blocks.iter().position(|block| block.starts_with(begin));
         let Some(place) = place else {
-            panic!("docs/containerd.md has no block that begins with {begin}: {:#?}", self.blocks)
+            panic!("{} has no block that begins with {begin}: {:#?}", self.name, self.blocks)
         };
         self.blocks.remove(place)
     }
 
     /// Asserts that all blocks have been taken. A new block of the page is tried, or left out here for a reason.
     pub fn assert_tried(&self) {
-        assert!(self.blocks.is_empty(), "not tried: {:#?}", self.blocks);
+        assert!(self.blocks.is_empty(), "{}: not tried: {:#?}", self.name, self.blocks);
     }
+}
+
+fn read(name: &str) -> String {
+    let path = format!("{SOURCE}/{name}");
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The indented blocks of a page in Markdown, without their indentation.
@@ -86,16 +102,26 @@ impl Shell {
     /// Types a block, whose commands have to succeed. Returns what they print.
     pub fn types(&mut self, block: &str) -> String {
         // Commands do not read what is typed next.
-        let typed = format!("{{\n{block}\n}} </dev/null\nprintf '\\n{END} %s\\n' $?");
-        writeln!(self.input, "{typed}").expect("the shell reads");
+        let (code, said) = self.reads(block, &format!("{{\n{block}\n}} </dev/null\ncode=$?"));
+        assert_eq!(code, 0, "the exit code of\n{block}\n{said}");
+        said
+    }
+
+    /// Types a block of one command that may fail. Returns its exit code, and what it prints.
+    pub fn tries(&mut self, command: &str) -> (i32, String) {
+        self.reads(command, &format!("code=0\n{{\n{command}\n}} </dev/null || code=$?"))
+    }
+
+    /// Sends lines that leave an exit code in `code`.
+    fn reads(&mut self, block: &str, typed: &str) -> (i32, String) {
+        writeln!(self.input, "{typed}\nprintf '\\n{END} %s\\n' $code").expect("the shell reads");
         let mut said = String::new();
         loop {
             let mut line = String::new();
             let bytes = self.output.read_line(&mut line).expect("text");
             assert!(bytes > 0, "a command has failed:\n{block}\n{said}");
             if let Some(code) = line.strip_prefix(END) {
-                assert_eq!(code.trim(), "0", "the exit code of\n{block}\n{said}");
-                return said.trim().to_owned();
+                return (code.trim().parse().expect("a number"), said.trim().to_owned());
             }
             said.push_str(&line);
         }
