@@ -7,7 +7,6 @@ mod records;
 pub use host::{checks, devices, files, localities, nodes, pairs, placement_runs, storage_runs};
 pub use records::{events, jobs, schedules, workloads};
 
-use super::table::csv_line;
 use crate::{
     clean::clean,
     fields::{amount, node},
@@ -17,6 +16,15 @@ use numaloc_api::v1;
 use prost_types::Timestamp;
 use std::fmt::Display;
 
+/// One line, ended as RFC 4180 has it.
+pub fn line(cells: &[String]) -> String {
+    let quoted = |cell: &String| match cell.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
 /// A line for each record below the names of the columns.
 fn rows<N: Into<String>, R: IntoIterator<Item = String>>(
     names: impl IntoIterator<Item = N>,
@@ -24,14 +32,14 @@ fn rows<N: Into<String>, R: IntoIterator<Item = String>>(
     view: View,
 ) -> String {
     let names: Vec<String> = names.into_iter().map(Into::into).collect();
-    let line = |record: R| {
+    let row = |record: R| {
         let cells: Vec<_> = record.into_iter().map(|cell| clean(&cell)).collect();
         debug_assert_eq!(cells.len(), names.len(), "{names:?}");
-        csv_line(&cells)
+        line(&cells)
     };
-    let lines: String = records.into_iter().map(line).collect();
+    let lines: String = records.into_iter().map(row).collect();
     match view.headers {
-        true => csv_line(&names) + &lines,
+        true => line(&names) + &lines,
         false => lines,
     }
 }

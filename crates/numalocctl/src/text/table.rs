@@ -73,12 +73,3 @@ fn line(cells: &[String]) -> String {
     let cells: Vec<_> = cells.iter().map(|cell| format!("{:<12}", clean(cell))).collect();
     format!("{}\n", cells.join("  ").trim_end())
 }
-
-/// A line of comma-separated values (RFC 4180).
-pub fn csv_line(cells: &[String]) -> String {
-    let quoted = |cell: &String| match cell.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.clone(),
-    };
-    cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
-}

@@ -1,9 +1,6 @@
 //! `top`: what it prints with `--batch`, and the question before a migration.
 
-use super::{
-    cells::why,
-    table::{Table, csv_line},
-};
+use super::{cells::why, csv::line, table::Table};
 use crate::{
     columns::{Column, node_columns, slots},
     doc::{TopDoc, TopRowDoc, TrafficDoc},
@@ -102,12 +99,12 @@ pub fn csv(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], headers: 
     if headers {
         let names = slots.iter().map(|slot| slot.header());
         let names: Vec<String> = std::iter::once("TIME".to_owned()).chain(names).collect();
-        text += &csv_line(&names);
+        text += &line(&names);
     }
     for row in rows {
         let cells = slots.iter().map(|slot| slot.value(row).raw());
         let cells: Vec<String> = std::iter::once(time.clone()).chain(cells).collect();
-        text += &csv_line(&cells);
+        text += &line(&cells);
     }
     text
 }
