@@ -56,6 +56,10 @@ pub fn on_nodes(nodes: &[v1::NodeBytes]) -> String {
     nodes.iter().filter(|on| amount(on.bytes) > 0).map(on).collect::<Vec<_>>().join(", ")
 }
 
+pub fn schedule_state(schedule: &v1::Schedule) -> String {
+    fields::word(schedule.state().as_str_name(), "SCHEDULE_STATE_")
+}
+
 pub fn labels(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")

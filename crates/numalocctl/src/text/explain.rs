@@ -1,11 +1,10 @@
 //! Prints the answer of `numalocctl explain` as text.
 
 use super::{
-    cells::{SHOW_FRAMES, age, until, why},
+    cells::{SHOW_FRAMES, age, schedule_state, until, why},
     colour::{self, Style},
     holds::words,
     plan::plan,
-    schedules::state as schedule_state,
     target::target,
 };
 use crate::{

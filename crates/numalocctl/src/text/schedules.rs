@@ -1,7 +1,7 @@
 //! Prints the answers of `numalocctl schedules` as text.
 
 use super::{
-    cells::{age, bounded, dash, labels, on_nodes, short, time, until},
+    cells::{age, bounded, dash, labels, on_nodes, schedule_state, short, time, until},
     csv,
     fields::fields,
     policy::spec_fields,
@@ -44,7 +44,8 @@ fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) 
     for schedule in schedules {
         let target = target(schedule.spec.as_ref().and_then(|spec| spec.target.as_ref()));
         let target = bounded(target, view);
-        let mut row = vec![schedule.name.clone(), state(schedule), target, interval(schedule)];
+        let mut row =
+            vec![schedule.name.clone(), schedule_state(schedule), target, interval(schedule)];
         row.push(dash(&schedule.last_job));
         row.extend([age(schedule.last_run_time, view), until(schedule.next_run_time, view)]);
         row.extend([age(schedule.create_time, view), from(schedule)]);
@@ -61,12 +62,8 @@ fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) 
 
 /// `schedules/7 waiting`, for each that was changed.
 pub fn schedule_states(answer: &v1::ListSchedulesResponse, _: View) -> String {
-    let line = |each: &v1::Schedule| format!("{} {}\n", clean(&each.name), state(each));
+    let line = |each: &v1::Schedule| format!("{} {}\n", clean(&each.name), schedule_state(each));
     answer.schedules.iter().map(line).collect()
-}
-
-pub fn state(schedule: &v1::Schedule) -> String {
-    values::word(schedule.state().as_str_name(), "SCHEDULE_STATE_")
 }
 
 /// The file that declares it, or `client`.
@@ -89,7 +86,7 @@ pub fn schedule(schedule: &v1::Schedule, _: View) -> String {
         "" => String::new(),
         message => format!(": {}", clean(message)),
     };
-    let head = format!("{} {}{reason}\n", clean(&schedule.name), state(schedule));
+    let head = format!("{} {}{reason}\n", clean(&schedule.name), schedule_state(schedule));
     let ttl = schedule.ttl_after_gone.map_or("never".to_owned(), |ttl| {
         format!("when its target has been gone for {}", seconds(values::seconds(Some(ttl))))
     });

@@ -6,7 +6,9 @@ use crate::{
     job::{is_end, state},
     output::View,
     text::{
-        cells::labels, policy::qos_class, schedules::state as state_of_schedule, target::target,
+        cells::{labels, schedule_state},
+        policy::qos_class,
+        target::target,
     },
 };
 use numaloc_api::v1;
@@ -84,7 +86,7 @@ fn schedule(schedule: &v1::Schedule) -> [String; SCHEDULE.len()] {
     let interval = Some(seconds(schedule.interval)).filter(|&interval| interval > 0.0);
     [
         schedule.name.clone(),
-        state_of_schedule(schedule),
+        schedule_state(schedule),
         target(schedule.spec.as_ref().and_then(|spec| spec.target.as_ref())),
         known(interval),
         seconds(schedule.jitter).to_string(),
