@@ -219,6 +219,13 @@ impl Client {
         EventServiceClient::new(self.channel.clone())
     }
 
+    /// All events so far.
+    pub fn listed_events(&self) -> Vec<v1::Event> {
+        let request = v1::ListEventsRequest { page_size: 1000, ..Default::default() };
+        let listed = self.runtime.block_on(self.events().list_events(request));
+        listed.expect("a list").into_inner().events
+    }
+
     pub fn daemon(&self) -> DaemonServiceClient<Channel> {
         DaemonServiceClient::new(self.channel.clone())
     }

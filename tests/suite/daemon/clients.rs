@@ -26,23 +26,26 @@ fn grpcurl_lists_describes_and_calls() {
 fn grpc_health_probe_sees_whether_it_serves() {
     let mut daemon = Daemon::start();
     let address = format!("-addr={}", daemon.endpoint());
-    let probe = |service: &str| {
+    // By itself it waits for a second, in which a busy machine may not even have started it.
+    let waits = ["-connect-timeout=30s", "-rpc-timeout=30s"];
+    let probe = |service: &str, waits: &[&str]| {
         let service = format!("-service={service}");
-        let output = Command::new("grpc-health-probe").args([&address, &service]).output();
+        let mut program = Command::new("grpc-health-probe");
+        let output = program.args([&address, &service]).args(waits).output();
         let output = output.expect("it starts");
         (output.status.code(), text(&output.stdout) + &text(&output.stderr))
     };
     for service in ["", "numaloc.v1.MigrationService", "numaloc.v1.DaemonService"] {
-        let (code, said) = probe(service);
+        let (code, said) = probe(service, &waits);
         assert_eq!(code, Some(0), "{service}: {said}");
         assert!(said.contains("status: SERVING"), "{service}: {said}");
     }
-    assert_eq!(probe("numaloc.v1.NoService").0, Some(3));
+    assert_eq!(probe("numaloc.v1.NoService", &waits).0, Some(3));
     // A drained daemon answers, and takes jobs that wait.
     assert!(daemon.ctl(&["drain"]).status.success());
-    assert_eq!(probe("").0, Some(0));
+    assert_eq!(probe("", &waits).0, Some(0));
     daemon.stop();
-    let (code, said) = probe("");
+    let (code, said) = probe("", &[]);
     assert_eq!(code, Some(2), "{said}");
 }
 

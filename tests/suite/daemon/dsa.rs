@@ -134,10 +134,7 @@ fn note() -> String {
 
 /// All events. It answers once the queues are as they are to be.
 fn events(daemon: &Daemon) -> Vec<v1::Event> {
-    let client = daemon.client();
-    let request = v1::ListEventsRequest { page_size: 1000, ..Default::default() };
-    let listed = client.runtime.block_on(client.events().list_events(request));
-    listed.expect("a list").into_inner().events
+    daemon.client().listed_events()
 }
 
 #[test]

@@ -38,15 +38,10 @@ fn a_process_comes_home() {
     assert_eq!(skipped.members[0].state(), v1::MemberState::Skipped);
     assert_eq!(skipped.members[0].home_node_ids, [0]);
     assert!(skipped.members[0].movable_after.is_some());
-    let request = v1::ListEventsRequest::default();
-    let events =
-        client.runtime.block_on(client.events().list_events(request)).unwrap().into_inner();
-    let kinds: Vec<_> = events.events.iter().map(v1::Event::r#type).collect();
+    let events = client.listed_events();
+    let kinds: Vec<_> = events.iter().map(v1::Event::r#type).collect();
     assert_eq!(kinds, [v1::EventType::Completed, v1::EventType::Skipped]);
-    assert_eq!(
-        (&events.events[0].from_node_ids[..], &events.events[0].to_node_ids[..]),
-        (&[1][..], &[0][..])
-    );
+    assert_eq!((&events[0].from_node_ids[..], &events[0].to_node_ids[..]), (&[1][..], &[0][..]));
     scene.finish();
 }
 
@@ -190,6 +185,29 @@ fn a_target_that_goes_in_the_middle_is_reported() {
     );
     let answer = client.try_create(request(scene.app.pid(), v1::Limits::default()));
     assert_eq!(reason(answer), (Code::NotFound, "TARGET_NOT_FOUND".into()));
+}
+
+/// As Koordinator's contract has it: the event is Completed, and names the process with the error of the kernel.
+#[test]
+fn an_event_names_the_process_that_ended_in_the_middle() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let mut scene = Scene::remote(&["anon:64M"]);
+    let other = Layout::remote(&["anon:16M"]).load("idle").start("other");
+    let mut both = request(scene.app.pid(), slow(8 * MIB));
+    let spec = both.spec.as_mut().expect("it has one");
+    spec.target.as_mut().expect("it has one").pids.push(other.pid());
+    let name = client.try_create(both).expect("it is taken").name;
+    client.moves(&name);
+    scene.app.kill();
+    until("the job ends", || client.job(&name).end_time.is_some());
+    let events = client.listed_events();
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(event.r#type(), v1::EventType::Completed, "{event:?}");
+    let failed = event.failed_processes.iter();
+    let failed = failed.map(|each| (each.process.map(|it| it.pid), &*each.error));
+    let gone = (Some(scene.app.pid()), "No such process (os error 3)");
+    assert_eq!(failed.collect::<Vec<_>>(), [gone], "{event:?}");
 }
 
 #[test]
