@@ -60,7 +60,7 @@ fn assert_placements_of(region: &str, bytes: u64) {
 
 #[test]
 fn base_pages_in_all_placements() {
-    assert_placements_of("anon", 4096);
+    assert_placements_of("anon", page_size());
 }
 
 #[test]
@@ -80,6 +80,6 @@ fn a_segment_of_eight_in_all_placements() {
     let _still = Setting::still_host();
     let layout = Layout::remote(&[&segment]).on("0,1").load("idle");
     let app = |index: u32| layout.start(&format!("mapper{index}"));
-    assert_placements(&mut (0..8).map(app).collect::<Vec<_>>(), "seg", 4096);
+    assert_placements(&mut (0..8).map(app).collect::<Vec<_>>(), "seg", page_size());
     fs::remove_file("/dev/shm/large").expect("it is there");
 }
