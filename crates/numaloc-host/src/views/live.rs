@@ -322,9 +322,16 @@ impl Live {
         }
     }
 
+    /// An urgent look is done. A refresh meanwhile has put the process first once more.
+    fn looked_at(&mut self, process: Identity) {
+        if self.urgent.remove(&process) {
+            self.looks.retain(|other| *other != process);
+        }
+    }
+
     fn seen(&mut self, look: PageLook, now: Duration) {
         let identity = look.identity;
-        self.urgent.remove(&identity);
+        self.looked_at(identity);
         self.processes.find_cgroup(&self.roots, identity.pid);
         let is_watched = self.watched.contains_key(&identity);
         let near = self.topology().near(&look.home, NEAR);
@@ -344,7 +351,7 @@ impl Live {
     /// A process that cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next
     /// stat shows that.
     fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
-        self.urgent.remove(&identity);
+        self.looked_at(identity);
         if let Some(known) = self.processes.get_mut(identity) {
             known.pages = Some(LastLook {
                 at: now,
