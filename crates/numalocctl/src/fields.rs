@@ -14,6 +14,11 @@ pub fn node(index: i32) -> u32 {
     u32::try_from(index).unwrap_or(0)
 }
 
+/// Memory on the nodes that are meant.
+pub fn bytes_on(memory: &[v1::NodeBytes], is_meant: impl Fn(u32) -> bool) -> u64 {
+    memory.iter().filter(|on| is_meant(node(on.node_id))).map(|on| amount(on.bytes)).sum()
+}
+
 /// The nodes that have memory.
 pub fn with_memory(topology: &v1::Topology) -> NodeSet {
     let nodes = topology.nodes.iter().filter(|node| node.total_bytes > 0);

@@ -330,7 +330,7 @@ impl Engine {
         Ok((now, self.finds.take(&caller.name, includes).await?))
     }
 
-    /// As [`Sampler::moved`].
+    /// Has the live view look at processes whose memory jobs have moved since it began ([`Sampler::moved`]).
     pub fn moved(&self, moved: BTreeMap<Identity, u64>) {
         self.live.moved(moved);
     }

@@ -46,8 +46,8 @@ impl RotationWork {
     const ALL: [Self; 4] = [Self::Stats, Self::Looks, Self::Groups, Self::Threads];
 }
 
-/// CPU time for processes that must not wait for their turn, beyond the budget, in percent of one CPU: 64 GiB of base pages take
-/// some ten seconds.
+/// CPU time for processes that must not wait for their turn, beyond the budget, in percent of one CPU. A look at 64 GiB of
+/// base pages takes some ten seconds then.
 const URGENT_PERCENT: f64 = 25.0;
 
 /// The host under a live view. Times are counted from any one moment, by the caller's clock.
@@ -183,7 +183,8 @@ impl Live {
         }
         self.arrange(now);
         let used = clock().saturating_sub(now);
-        self.spent(used);
+        self.budget.spend(used);
+        self.used += used;
     }
 
     /// Puts what is to be looked at in order.
@@ -197,11 +198,6 @@ impl Live {
         self.groups.keep(&cgroups);
         let due = order(self.groups.candidates(now), self.pause);
         self.paths = due.into_iter().map(str::to_owned).collect();
-    }
-
-    fn spent(&mut self, used: Duration) {
-        self.budget.spend(used);
-        self.used += used;
     }
 
     /// Reads on as far as the budgets go.
@@ -221,12 +217,9 @@ impl Live {
             let now = clock();
             let used = now.saturating_sub(at);
             self.shares[work as usize] += used;
-            if is_within {
-                self.spent(used);
-            } else {
-                self.urgent_budget.spend(used);
-                self.used += used;
-            }
+            self.used += used;
+            let budget = if is_within { &mut self.budget } else { &mut self.urgent_budget };
+            budget.spend(used);
             at = now;
         }
     }
@@ -242,13 +235,11 @@ impl Live {
         let is_urgent =
             |process: Option<&Identity>| process.is_some_and(|it| self.urgent.contains(it));
         let under_way = self.look.as_ref().map(|look| &look.identity);
-        match () {
-            () if is_urgent(self.threads.front()) => Some(RotationWork::Threads),
-            () if is_urgent(under_way) || is_urgent(self.looks.front()) => {
-                Some(RotationWork::Looks)
-            }
-            () => None,
+        if is_urgent(self.threads.front()) {
+            return Some(RotationWork::Threads);
         }
+        let has_look = is_urgent(under_way) || is_urgent(self.looks.front());
+        has_look.then_some(RotationWork::Looks)
     }
 
     /// Whether all has been read that was due at the last refresh.

@@ -7,14 +7,9 @@ mod records;
 pub use host::{checks, devices, files, localities, nodes, pairs, placement_runs, storage_runs};
 pub use records::{events, jobs, schedules, workloads};
 
-use crate::{
-    clean::clean,
-    fields::{amount, node},
-    output::View,
-};
+use crate::{clean::clean, fields::bytes_on, output::View};
 use numaloc_api::v1;
-use prost_types::Timestamp;
-use std::fmt::Display;
+use std::{collections::BTreeSet, fmt::Display};
 
 /// One line, ended as RFC 4180 has it.
 pub fn line(cells: &[String]) -> String {
@@ -49,26 +44,17 @@ fn known(value: Option<impl Display>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-/// A time as exact as it is.
-fn time(time: Option<Timestamp>) -> String {
-    known(time)
-}
-
 /// Numbers of nodes; nothing if there are none.
 fn list(nodes: &[impl Display]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Names of the columns of bytes by node.
-fn by_node_names(nodes: &[u32]) -> impl Iterator<Item = String> {
+fn by_node_names(nodes: &BTreeSet<u32>) -> impl Iterator<Item = String> {
     nodes.iter().map(|node| format!("node{node}_bytes"))
 }
 
-/// Their values.
-fn by_node(nodes: &[u32], memory: &[v1::NodeBytes]) -> impl Iterator<Item = String> {
+/// The values of these columns.
+fn by_node(nodes: &BTreeSet<u32>, memory: &[v1::NodeBytes]) -> impl Iterator<Item = String> {
     nodes.iter().map(|&index| bytes_on(memory, |node| node == index).to_string())
-}
-
-fn bytes_on(memory: &[v1::NodeBytes], is_meant: impl Fn(u32) -> bool) -> u64 {
-    memory.iter().filter(|on| is_meant(node(on.node_id))).map(|on| amount(on.bytes)).sum()
 }

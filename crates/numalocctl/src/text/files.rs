@@ -3,7 +3,7 @@
 use super::{csv, left_out::left_out, table::Table};
 use crate::{
     clean::clean,
-    fields::{amount, node},
+    fields::{bytes_on, node},
     output::View,
     units::{counted, size},
 };
@@ -12,10 +12,10 @@ use std::{collections::BTreeSet, fmt::Write};
 
 /// A row for each file of which something is cached, and a column for each node.
 fn files(cached: &v1::CachedFiles, view: View) -> String {
-    if view.csv {
-        return csv::files(cached, view);
-    }
     let nodes: BTreeSet<u32> = cached.nodes.iter().map(|on| node(on.node_id)).collect();
+    if view.csv {
+        return csv::files(cached, &nodes, view);
+    }
     let is_planned = cached.files.iter().any(|file| file.move_bytes.is_some());
     let knows_mapped = cached.files.iter().any(|file| file.mapped_bytes.is_some());
     let mut table = Table::new().words("FILE").numbers("SIZE").numbers("CACHED");
@@ -41,11 +41,11 @@ fn files(cached: &v1::CachedFiles, view: View) -> String {
     };
     for file in cached.files.iter().chain((cached.files.len() > 1).then_some(&total)) {
         let mut cells =
-            vec![file.path.clone(), size(file.length_bytes), size(all(&file.nodes, |_| true))];
+            vec![file.path.clone(), size(file.length_bytes), size(bytes_on(&file.nodes, |_| true))];
         if knows_mapped {
             cells.push(file.mapped_bytes.map_or("-".into(), size));
         }
-        cells.extend(nodes.iter().map(|node| size(all(&file.nodes, |on| on == *node))));
+        cells.extend(nodes.iter().map(|node| size(bytes_on(&file.nodes, |on| on == *node))));
         cells.extend(file.move_bytes.map(size));
         table.row(cells);
     }
@@ -82,11 +82,6 @@ fn files(cached: &v1::CachedFiles, view: View) -> String {
 pub fn files_of(cached: &v1::CachedFiles, missing: &[v1::MissingMember], view: View) -> String {
     let left_out = if view.rows_alone() { String::new() } else { left_out(missing) };
     files(cached, view) + &left_out
-}
-
-/// Bytes on these nodes.
-fn all(cached: &[v1::NodeBytes], are_meant: impl Fn(u32) -> bool) -> u64 {
-    cached.iter().filter(|on| are_meant(node(on.node_id))).map(|on| amount(on.bytes)).sum()
 }
 
 #[cfg(test)]

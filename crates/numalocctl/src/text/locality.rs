@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clean::clean,
-    fields::amount,
+    fields::{amount, bytes_on, node},
     output::View,
     units::{mb, percent, size},
 };
@@ -32,11 +32,11 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     if let Some(cached) = &locality.files {
         return files_of(cached, &answer.missing, view);
     }
-    if view.csv {
-        return csv::localities(locality, topology, view);
-    }
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
     let columns = columns(topology, &total, view);
+    if view.csv {
+        return csv::localities(locality, &columns, view);
+    }
     let mut table = Table::new().numbers("PID").words("COMM");
     for node in &columns {
         table = table.numbers(format!("NODE{node} MiB"));
@@ -88,10 +88,11 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
 
 /// The nodes that have a column: those with memory. If there are more than [`COLUMNS`], only nodes where the target has
 /// some, unless all are shown.
-fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> BTreeSet<i32> {
-    let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| on.node_id);
+fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> BTreeSet<u32> {
+    let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| node(on.node_id));
     let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    let all: BTreeSet<i32> = with_memory.map(|node| node.node_id).chain(used.clone()).collect();
+    let all: BTreeSet<u32> =
+        with_memory.map(|with| node(with.node_id)).chain(used.clone()).collect();
     let are_few = all.len() <= COLUMNS || view.wide || view.rows_alone();
     if are_few { all } else { used.collect() }
 }
@@ -101,17 +102,14 @@ fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
 }
 
 fn placed(
-    columns: &BTreeSet<i32>,
+    columns: &BTreeSet<u32>,
     memory: &v1::ResidentMemory,
     (has_near, has_demoted): (bool, bool),
     view: View,
 ) -> Vec<String> {
-    let on = |node| {
-        let on = memory.nodes.iter().find(|on| on.node_id == node);
-        on.map_or(0, |on| amount(on.bytes))
-    };
+    let on = |index: u32| bytes_on(&memory.nodes, |node| node == index);
     let mut cells: Vec<_> = columns.iter().map(|&node| mb(on(node))).collect();
-    cells.push(mb(memory.nodes.iter().map(|on| amount(on.bytes)).sum()));
+    cells.push(mb(bytes_on(&memory.nodes, |_| true)));
     let shares = [memory.overall, memory.movable];
     for (number, share) in shares.into_iter().take(if view.wide { 2 } else { 1 }).enumerate() {
         let share = share.unwrap_or_default();

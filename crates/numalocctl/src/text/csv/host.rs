@@ -1,11 +1,11 @@
 //! What the host has, and where memory is on it.
 
-use super::{by_node, by_node_names, bytes_on, known, list, rows};
+use super::{by_node, by_node_names, known, list, rows};
 use crate::{
     doc::{
         BenchDoc, DoctorDoc, DsaDeviceDoc, DsaDoc, PlacementBenchDoc, StorageBenchDoc, WorkQueueDoc,
     },
-    fields::{amount, node},
+    fields::{amount, bytes_on},
     output::View,
     text::cells::skip,
 };
@@ -65,14 +65,9 @@ pub fn nodes(topology: &v1::Topology, view: View) -> String {
 }
 
 /// Memory of each process by node, and memory that several of them share as one row without a pid: the rows together are all of it.
-pub fn localities(locality: &v1::Locality, topology: &v1::Topology, view: View) -> String {
+pub fn localities(locality: &v1::Locality, nodes: &BTreeSet<u32>, view: View) -> String {
     let none = v1::ResidentMemory::default();
-    let total = locality.total.as_ref().unwrap_or(&none);
-    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| node(on.node_id));
-    let nodes: BTreeSet<u32> = with_memory.map(|it| node(it.node_id)).chain(used).collect();
-    let nodes: Vec<u32> = nodes.into_iter().collect();
-    let names = ["pid", "comm"].into_iter().map(str::to_owned).chain(by_node_names(&nodes));
+    let names = ["pid", "comm"].into_iter().map(str::to_owned).chain(by_node_names(nodes));
     let names = names.chain(
         [
             "total_bytes",
@@ -100,7 +95,7 @@ pub fn localities(locality: &v1::Locality, topology: &v1::Topology, view: View) 
             movable.local_percent.to_string(),
             movable.remote_bytes.to_string(),
         ];
-        let cells = first.into_iter().chain(by_node(&nodes, &memory.nodes));
+        let cells = first.into_iter().chain(by_node(nodes, &memory.nodes));
         cells.chain(shares).chain(last).collect::<Vec<_>>()
     };
     let processes = locality.processes.iter().map(|process| {
@@ -116,9 +111,7 @@ pub fn localities(locality: &v1::Locality, topology: &v1::Topology, view: View) 
 }
 
 /// Page cache of files by node.
-pub fn files(cached: &v1::CachedFiles, view: View) -> String {
-    let nodes: BTreeSet<u32> = cached.nodes.iter().map(|on| node(on.node_id)).collect();
-    let nodes: Vec<u32> = nodes.into_iter().collect();
+pub fn files(cached: &v1::CachedFiles, nodes: &BTreeSet<u32>, view: View) -> String {
     let names = ["file", "length_bytes", "cached_bytes", "mapped_bytes"].map(str::to_owned);
     let last = ["move_bytes", "mount_policy"].map(str::to_owned);
     let row = |file: &v1::CachedFile| {
@@ -129,9 +122,9 @@ pub fn files(cached: &v1::CachedFiles, view: View) -> String {
             known(file.mapped_bytes),
         ];
         let last = [known(file.move_bytes), file.mount_policy.clone()];
-        first.into_iter().chain(by_node(&nodes, &file.nodes)).chain(last).collect::<Vec<_>>()
+        first.into_iter().chain(by_node(nodes, &file.nodes)).chain(last).collect::<Vec<_>>()
     };
-    let names = names.into_iter().chain(by_node_names(&nodes)).chain(last);
+    let names = names.into_iter().chain(by_node_names(nodes)).chain(last);
     rows(names, cached.files.iter().map(row), view)
 }
 

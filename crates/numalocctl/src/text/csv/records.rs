@@ -1,6 +1,6 @@
 //! Records of the daemon.
 
-use super::{known, list, rows, time};
+use super::{known, list, rows};
 use crate::{
     fields::{seconds, word},
     job::{is_end, state},
@@ -49,9 +49,9 @@ fn job(job: &v1::Job) -> [String; JOB.len()] {
         known(progress.map(|progress| progress.planned_bytes)),
         known(account.map(|account| account.found_bytes)),
         job.creator.clone(),
-        time(job.create_time),
-        time(job.start_time),
-        time(job.end_time),
+        known(job.create_time),
+        known(job.start_time),
+        known(job.end_time),
         job.schedule.clone(),
         policy.map_or(String::new(), |policy| qos_class(policy.qos_class())),
         job.request_id.clone(),
@@ -91,12 +91,12 @@ fn schedule(schedule: &v1::Schedule) -> [String; SCHEDULE.len()] {
         known(interval),
         seconds(schedule.jitter).to_string(),
         schedule.last_job.clone(),
-        time(schedule.last_run_time),
-        time(schedule.next_run_time),
+        known(schedule.last_run_time),
+        known(schedule.next_run_time),
         schedule.declared_in.clone(),
         schedule.creator.clone(),
-        time(schedule.create_time),
-        time(schedule.update_time),
+        known(schedule.create_time),
+        known(schedule.update_time),
         schedule.etag.clone(),
         schedule.state_message.clone(),
     ]
@@ -131,8 +131,8 @@ fn workload(workload: &v1::Workload) -> [String; WORKLOAD.len()] {
         workload.pod_uid.clone(),
         workload.source.clone(),
         workload.creator.clone(),
-        time(workload.create_time),
-        time(workload.expire_time),
+        known(workload.create_time),
+        known(workload.expire_time),
     ]
 }
 
@@ -160,7 +160,7 @@ pub fn events<'a>(events: impl IntoIterator<Item = &'a v1::Event>, view: View) -
 fn event(event: &v1::Event) -> [String; EVENT.len()] {
     let failed = event.failed_processes.iter().map(|failed| failed.process.unwrap_or_default().pid);
     [
-        time(event.create_time),
+        known(event.create_time),
         word(event.r#type().as_str_name(), "EVENT_TYPE_"),
         event.name.clone(),
         event.job.clone(),
