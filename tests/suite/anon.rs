@@ -6,7 +6,7 @@ use crate::{
     scene::{Scene, assert_complete},
     truth::release,
 };
-use numaloc_core::{Options, Reason};
+use numaloc_core::{Options, Pacing, Profile, Reason};
 
 const MIB: u64 = 1 << 20;
 
@@ -16,6 +16,18 @@ fn comes_home_while_it_is_written() {
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", home(), 64 * MIB);
     assert_complete(&outcome);
+    scene.finish();
+}
+
+#[test]
+fn of_large_calls_a_sample_is_looked_at_and_the_account_is_true() {
+    let scene = Scene::remote(&["anon:128M"]);
+    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    let outcome = scene.migrate(&Options { pacing, ..Options::default() });
+    scene.assert_on("anon", home(), 128 * MIB);
+    assert_complete(&outcome);
+    let (sampled, moved) = (outcome.calls.sampled_bytes, outcome.account().moved_bytes());
+    assert!((16 * MIB..=moved).contains(&sampled), "{sampled} of {moved}: {outcome:?}");
     scene.finish();
 }
 

@@ -105,6 +105,7 @@ pub fn calls() -> CallStats {
         compaction_wait: ms(8),
         exchanged_bytes: 48 * MIB,
         workers: 4,
+        sampled_bytes: 300 * MIB,
     }
 }
 

@@ -57,6 +57,11 @@ impl Called {
     pub fn status(&self, folio: usize) -> PageStatus {
         self.call_statuses.get(self.pagelists.place(folio))
     }
+
+    /// Whether it reported all folios on `to`.
+    pub fn are_all_on(&self, to: NodeId) -> bool {
+        self.errno.is_none() && self.call_statuses.count_on(to) == self.pagelists.folios()
+    }
 }
 
 impl<'a> Caller<'a> {

@@ -236,6 +236,7 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         compaction_wait: span(&at("compaction_wait"), from.compaction_wait, bad),
         exchanged_bytes: amount(&at("exchanged_bytes"), from.exchanged_bytes, bad),
         workers: amount(&at("workers"), from.workers, bad),
+        sampled_bytes: amount(&at("sampled_bytes"), from.sampled_bytes, bad),
         // Only metrics have them.
         times: CallStats::default().times,
     }

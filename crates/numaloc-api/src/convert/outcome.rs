@@ -108,6 +108,7 @@ impl From<CallStats> for v1::CallStats {
             compaction_wait: Some(duration(stats.compaction_wait)),
             exchanged_bytes: int(stats.exchanged_bytes),
             workers: int(stats.workers),
+            sampled_bytes: int(stats.sampled_bytes),
         }
     }
 }

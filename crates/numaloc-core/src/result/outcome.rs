@@ -151,6 +151,8 @@ pub struct CallStats {
     pub exchanged_bytes: u64,
     /// The most workers at the same time.
     pub workers: u64,
+    /// Bytes that count as moved by the statuses of calls: of their pages a sample was looked at.
+    pub sampled_bytes: u64,
 }
 
 impl CallStats {
@@ -189,6 +191,7 @@ impl CallStats {
             compaction_wait,
             exchanged_bytes,
             workers,
+            sampled_bytes,
         } = other;
         self.calls += calls;
         self.addresses += addresses;
@@ -210,6 +213,7 @@ impl CallStats {
         self.compaction_wait += compaction_wait;
         self.exchanged_bytes += exchanged_bytes;
         self.workers = self.workers.max(workers);
+        self.sampled_bytes += sampled_bytes;
     }
 }
 

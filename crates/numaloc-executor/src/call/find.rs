@@ -254,6 +254,16 @@ impl<'a> Finder<'a> {
         looked.is_ok() && pfn.is_some_and(|pfn| self.flags.is_kernel_page(pfn))
     }
 
+    /// Whether pages of a process that were reported on `to` are there, by a sample that begins with the piece numbered `first`
+    /// ([`verify::sample`]).
+    pub fn sample(&mut self, process: usize, rows: &[Row], to: NodeId, first: u64) -> bool {
+        let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
+        let space = &spaces[process];
+        verify::sample(rows, to, first, |address, pages, places| {
+            self.scanner.locate(space, address, pages, places)
+        })
+    }
+
     /// Looks at all pages of some folios of a process that were to go to `to`. Returns what was seen, and the first error
     /// ([`verify::verify`]).
     pub fn verify(

@@ -45,6 +45,12 @@ impl CallStatuses {
         Self { tried: written + unwritten.count(), statuses }
     }
 
+    /// Number of addresses whose page was reported on this node.
+    pub fn count_on(&self, node: NodeId) -> usize {
+        let on = i32::try_from(node.0).ok();
+        on.map_or(0, |on| self.statuses.iter().filter(|&&status| status == on).count())
+    }
+
     /// The status of the address with this index among the passed ones.
     pub fn get(&self, index: usize) -> PageStatus {
         let status = self.statuses[index];
@@ -83,5 +89,11 @@ mod tests {
         assert_eq!(all(&[1, UNWRITTEN, UNWRITTEN]), [On(NodeId(1)), Tried, Tried]);
         assert_eq!(all(&[0, -EACCES, -EFAULT]), [On(NodeId(0)), Shared, Unseen]);
         assert_eq!(all(&[]), []);
+    }
+
+    #[test]
+    fn pages_on_a_node_are_counted() {
+        let statuses = CallStatuses::new(vec![1, -EFAULT, 1, 0, UNWRITTEN]);
+        assert_eq!([0, 1, 2].map(|node| statuses.count_on(NodeId(node))), [1, 2, 0]);
     }
 }

@@ -67,6 +67,11 @@ impl Pagelists {
         Self { addresses, stops }
     }
 
+    /// Number of folios.
+    pub fn folios(&self) -> usize {
+        self.addresses.len() - self.stops.len()
+    }
+
     /// The index in `addresses` of the folio with this number.
     pub fn place(&self, folio: usize) -> usize {
         folio + self.stops.partition_point(|&before| before <= folio)

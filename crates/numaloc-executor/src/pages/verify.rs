@@ -35,6 +35,44 @@ const GAP: u64 = 64;
 /// Most pages to read at a time.
 const SPAN: u64 = 4096;
 
+/// Base pages of a row that are looked at, or believed, together.
+const PIECE: u64 = 64;
+/// One in this many pieces is looked at.
+const SAMPLE: u64 = 64;
+/// Base pages of a call from which on a sample is enough: with fewer pages, to look at all takes no longer than the call itself varies.
+pub const SAMPLED_FROM: u64 = 8 * PIECE;
+
+/// Looks at a sample of rows of base pages that a call has reported on `to`, and returns whether all of these pages are there: one in
+/// [`SAMPLE`] pieces, and at least one, which `first` chooses. `locate` as for [`verify`].
+///
+/// The kernel writes a status once it has moved a page list as a whole (mm/migrate.c, `do_pages_move`, `move_pages_and_store_status`),
+/// so it is believed where the sample agrees. A page that was freed during the call counts as moved then, if the sample misses
+/// all such pages.
+pub fn sample<E>(
+    rows: &[Row],
+    to: NodeId,
+    first: u64,
+    mut locate: impl FnMut(u64, usize, &mut Vec<PageLocation>) -> Result<(), E>,
+) -> bool {
+    let all: u64 = rows.iter().map(|row| row.count.div_ceil(PIECE)).sum();
+    let first = first % SAMPLE.min(all.max(1));
+    let (mut piece, mut places) = (0, Vec::new());
+    let mut is_there = |address: u64, pages: u64| {
+        let is_looked_at = piece % SAMPLE == first;
+        piece += 1;
+        if !is_looked_at {
+            return true;
+        }
+        places.clear();
+        let located = locate(address, number::index(pages), &mut places);
+        located.is_ok() && places.iter().all(|place| *place == PageLocation::On(to))
+    };
+    rows.iter().all(|row| {
+        let mut starts = (0..row.count).step_by(number::index(PIECE));
+        starts.all(|start| is_there(row.first.address + start * page_size(), PIECE.min(row.count - start)))
+    })
+}
+
 /// Looks at all pages of some folios, in the order given; near ones are read together. `locate` takes an address and a number of
 /// base pages and gives their places. Even a folio that the call reported as moved is looked at page by page: between scan and
 /// call it may have been split, or unmapped in part. Returns what was seen, each with its folios (a row of base pages, or one
@@ -174,6 +212,58 @@ mod tests {
                 (97 * pmd_size(), 1, 1)
             ]
         );
+    }
+
+    /// The pages that are looked at of rows of so many pages, and whether all of them are there.
+    fn sampled(
+        counts: &[u64],
+        first: u64,
+        place: impl Fn(u64) -> PageLocation,
+    ) -> (Vec<u64>, bool) {
+        let row = |(index, &count): (usize, &u64)| {
+            let address = index as u64 * 1024 * pmd_size();
+            Row { first: Folio::sample(address, page_size()), count }
+        };
+        let rows: Vec<Row> = counts.iter().enumerate().map(row).collect();
+        let mut looked_at = Vec::new();
+        let are_there = sample(&rows, NodeId(0), first, |address, pages, places| {
+            let pages = (0..pages as u64).map(|page| address / page_size() + page);
+            places.extend(pages.clone().map(&place));
+            looked_at.extend(pages);
+            Ok::<_, ()>(())
+        });
+        (looked_at, are_there)
+    }
+
+    #[test]
+    fn a_sample_is_one_piece_in_64_and_in_turns_each() {
+        let pages = 2 * SAMPLE * PIECE + 7;
+        let mut all = Vec::new();
+        for first in 0..SAMPLE {
+            let (looked_at, are_there) = sampled(&[pages], first, |_| HOME);
+            assert!(are_there && (2..=3).contains(&(looked_at.len() as u64).div_ceil(PIECE)));
+            all.extend(looked_at);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..pages).collect::<Vec<_>>());
+        assert_eq!(sampled(&[2; 128], 5, |_| HOME).0.len(), 4, "of short rows as many in 64");
+        for first in 0..200 {
+            let looked_at = sampled(&[SAMPLED_FROM], first, |_| HOME).0;
+            assert_eq!(looked_at.len() as u64, PIECE, "at least one piece of each call");
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_sample_that_is_not_there_speaks_against_all() {
+        let count = [SAMPLED_FROM];
+        let seen = sampled(&count, 5, |_| HOME).0[17];
+        for place in [AWAY, PageLocation::Absent, PageLocation::Unknown] {
+            let one = |page| if page == seen { place } else { HOME };
+            assert!(!sampled(&count, 5, one).1, "{place:?}");
+            assert!(sampled(&count, 6, one).1, "another sample misses it");
+        }
+        let row = [Row { first: Folio::sample(0, page_size()), count: SAMPLED_FROM }];
+        assert!(!sample(&row, NodeId(0), 0, |_, _, _| Err("no")), "what cannot be read");
     }
 
     #[test]

@@ -130,6 +130,14 @@ fn totals(
             "nearer: {bytes} of this found no room at home, and went to nodes nearer to it"
         );
     }
+    let sampled_bytes = outcome.calls.map_or(0, |calls| calls.sampled_bytes);
+    if sampled_bytes > 0 {
+        let bytes = size(sampled_bytes);
+        let _ = writeln!(
+            text,
+            "sampled: {bytes} of this by the kernel's report and a look at one page in 64"
+        );
+    }
     for (name, bytes) in
         [("moved back", account.moved_back_bytes), ("vanished", account.vanished_bytes)]
     {

@@ -54,6 +54,7 @@ fn numbers_of_workers_add_up() {
         compactions: 2,
         compaction_wait: ms(16),
         exchanged_bytes: 96 << 20,
+        sampled_bytes: 600 << 20,
         ..after_one
     };
     assert_eq!(sum, expected);

@@ -83,7 +83,7 @@ fn locality() -> BoxedStrategy<Locality> {
 fn calls() -> impl Strategy<Value = CallStats> {
     let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
     let stop = option::of(prop::sample::select(&CacheStop::ALL[..]));
-    (any::<[u32; 12]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
+    (any::<[u32; 13]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -98,6 +98,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             compactions,
             exchanged_bytes,
             workers,
+            sampled_bytes,
         ] = counts;
         let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
         CallStats {
@@ -120,6 +121,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             compaction_wait,
             exchanged_bytes,
             workers,
+            sampled_bytes,
             times: CallStats::default().times,
         }
     })
