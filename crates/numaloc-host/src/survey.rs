@@ -27,6 +27,7 @@ pub(crate) mod remapped;
 pub(crate) mod reserved;
 pub(crate) mod residency;
 pub(crate) mod scan;
+pub(crate) mod seen;
 mod sharers;
 pub(crate) mod space;
 pub(crate) mod used_files;
@@ -52,6 +53,7 @@ use crate::{
         reserved::Reserved,
         residency::{ExtentPages, Looker},
         scan::{Precision, Scanner},
+        seen::{ChunkKeeper, SeenChunk, SeenPages},
         space::{AddressSpace, check_answering, distinct},
     },
 };
@@ -60,7 +62,7 @@ use numaloc_core::{
     Topology,
     planner::{self, Surveyed},
 };
-use std::{collections::BTreeSet, sync::Arc, thread};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
 
 /// The part of a survey that the executor needs. The part for the planner is its [`Surveyed`].
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub struct Survey {
     pub newcomers: Newcomers,
     /// Shared memory of which pages were found that no process maps ([`Pages::Unmapped`]), by the first mapping of their extent.
     pub attached: AttachedFiles,
+    /// The remote pages that were seen, if a run follows ([`Policies::Ask`]).
+    pub seen: SeenPages,
 }
 
 impl Survey {
@@ -195,7 +199,9 @@ fn look(
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
         let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
         let (folios, include_shared) = (Folios::new(roots), options.include_shared);
-        Looker { scanner, folios, include_shared }
+        let follows = matches!(policies, Policies::Ask);
+        let keeper = follows.then(|| ChunkKeeper::new(roots)).flatten();
+        Looker { scanner, folios, include_shared, keeper }
     };
     let threads = options.pacing.pace().workers;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {
@@ -213,13 +219,14 @@ fn look(
     };
     check_stop()?;
     let objects = SharedObjects::of(&all);
-    let (extents, placements, attached) = thread::scope(|scope| {
+    let since = Instant::now();
+    let (extents, chunks, placements, attached) = thread::scope(|scope| {
         let early = match policies {
             Policies::Ask => EarlyRead::begin(scope, &spaces, &all, threads, stop),
             _ => None,
         };
         let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
-        let mut extents = find_extents(all, &stripes, refused, find, look_again)?;
+        let (mut extents, chunks) = find_extents(all, &stripes, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &looker, stop)?;
         let search = AttachedSearch { roots, spaces: &spaces, mappers: &search, stop };
         let mut attached = search.find(objects, &extents)?;
@@ -234,13 +241,13 @@ fn look(
             stop,
         };
         let placements = placing.place(&mut extents, early)?;
-        Ok::<_, Error>((extents, placements, attached))
+        Ok::<_, Error>((extents, chunks, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
     let fixed = fixed::sum(&fixed_parts, roots, |parts| {
         residency::find(parts, &reserved, &spaces, &claims, threads, &looker, stop)
     })?;
-    let seen = Surveyed {
+    let surveyed = Surveyed {
         processes,
         caller_mems,
         extents,
@@ -249,11 +256,11 @@ fn look(
         frames_hidden: page_access.source == page_access::Source::Query,
         fixed,
     };
-    let attached = attached.files;
-    Ok((Survey { spaces, claims, page_access, placements, newcomers, attached }, seen))
+    let (attached, seen) = (attached.files, SeenPages::new(chunks, since));
+    Ok((Survey { spaces, claims, page_access, placements, newcomers, attached, seen }, surveyed))
 }
 
-/// All extents that have pages, in the order of processes and addresses. They are found once more if `look_again` returns true
+/// All extents that have pages, in the order of processes and addresses, and the chunks whose remote pages were kept. They are found once more if `look_again` returns true
 /// after that, because pages have been assigned to other extents.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
@@ -261,7 +268,7 @@ fn find_extents(
     refused: impl Fn(Overlaps) -> Error,
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
     look_again: impl Fn() -> bool,
-) -> Result<Vec<Extent>, Error> {
+) -> Result<(Vec<Extent>, Vec<SeenChunk>), Error> {
     let mut parts = stripes.begin(extents::parts(vmas).map_err(&refused)?);
     let mut found = find(&parts)?;
     begin_elsewhere(&mut parts, &mut found, &find)?;
@@ -274,8 +281,9 @@ fn find_extents(
     if look_again() {
         (found, found_common) = (find(&parts)?, find(&common)?);
     }
-    let mut extents = Vec::new();
+    let (mut extents, mut seen) = (Vec::new(), Vec::new());
     for (part, found) in parts.into_iter().zip(found) {
+        seen.extend(found.seen);
         let pages = part.extent.pages.clone();
         extents.extend(stripes.extents(&part, &pages, found.own));
     }
@@ -287,7 +295,7 @@ fn find_extents(
     extents
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     extents.sort_by_key(|extent| (extent.mappings[0].process, extent.mappings[0].start));
-    Ok(extents)
+    Ok((extents, seen))
 }
 
 /// Has parts begin where most of their pages do, if that is not at their addresses, and finds the pages of these again.

@@ -24,6 +24,9 @@ use numaloc_host::{Neighbours, Survey};
 use numaloc_sys::MoveFlag;
 use std::{collections::VecDeque, ops::Range};
 
+/// If more than this part of a call's bytes is gone, memory changes too fast for pages to be passed that an earlier scan has seen.
+const MUCH_GONE: u64 = 16;
+
 /// Moves folios to their targets. Each part keeps what it knows to itself.
 #[derive(Debug)]
 pub struct Mover<'a> {
@@ -230,6 +233,10 @@ impl<'a> Mover<'a> {
         } else {
             self.finder.verify(key.process, rows, key.to)
         };
+        let absent_bytes: u64 = results.iter().map(|(_, seen)| seen.absent_bytes).sum();
+        if absent_bytes > rows.iter().map(Row::bytes).sum::<u64>() / MUCH_GONE {
+            self.finder.outdate_seen();
+        }
         if let (Some(error), Some(row)) = (&failed, rows.first()) {
             self.ledger.error(row.first.account, error);
         }

@@ -3,15 +3,15 @@
 use crate::{
     pages::{
         folio::{Folio, Shape, account, folios},
-        row::{self, Row},
+        row::{self, Row, append},
         verify::{self, Verified},
     },
     work::Work,
 };
-use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, Pages, page_size};
+use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, Pages, Plan, page_size};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership, PageRun,
-    Precision, RuledOut, Scanned, Scanner, Survey,
+    Precision, RuledOut, Scanned, Scanner, SeenChunk, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -155,6 +155,45 @@ impl<'a> Finder<'a> {
         attempts: u32,
         found: &mut Found,
     ) -> Result<(), Error> {
+        for (range, seen) in self.parts(cut, index, attempts) {
+            match seen {
+                Some(chunk) => add_seen(chunk, self.work.plan, index, range, &mut found.rows),
+                None => self.scan(cut, range, index, attempts, found)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides a cut into parts of chunks whose remote pages the survey has seen, and parts that are to be scanned.
+    fn parts(
+        &self,
+        cut: &Cut,
+        index: usize,
+        attempts: u32,
+    ) -> Vec<(Range<u64>, Option<&'a SeenChunk>)> {
+        let seen = &self.survey.seen;
+        let is_divided = self.work.plan.moves[index].stripe.is_some();
+        let is_first = attempts == 0 && self.crew.is_none() && !is_divided;
+        match *cut.mappings {
+            [mapping] if is_first && seen.are_fresh() => seen.divide(mapping, cut.range.clone()),
+            _ => vec![(cut.range.clone(), None)],
+        }
+    }
+
+    /// Notes that much of what the survey has seen does not hold any more.
+    pub fn outdate_seen(&self) {
+        self.survey.seen.outdate();
+    }
+
+    /// Scans a part of a cut.
+    fn scan(
+        &mut self,
+        cut: &Cut,
+        range: Range<u64>,
+        index: usize,
+        attempts: u32,
+        found: &mut Found,
+    ) -> Result<(), Error> {
         let plan = self.work.plan;
         let planned_move = &plan.moves[index];
         let routes = &plan.routes[planned_move.routes];
@@ -176,7 +215,7 @@ impl<'a> Finder<'a> {
         let ruled_out = self.ruled_out;
         let scanned =
             Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
-        self.scanner.scan(&scanned, cut.range.clone(), &mut |run: PageRun| {
+        self.scanner.scan(&scanned, range, &mut |run: PageRun| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = mappings[run.mapping];
             let is_copy = !cut.is_shared && run.mapping >= planned_move.mappings.len();
@@ -277,5 +316,39 @@ impl<'a> Finder<'a> {
         verify::verify(rows, to, |address, pages, places| {
             self.scanner.locate(space, address, pages, places)
         })
+    }
+}
+
+/// Adds the remote pages of a chunk that are in a range of the extent of move `move_index`.
+fn add_seen(
+    chunk: &SeenChunk,
+    plan: &Plan,
+    move_index: usize,
+    range: Range<u64>,
+    rows: &mut Vec<Row>,
+) {
+    let planned_move = &plan.moves[move_index];
+    if plan.routes[planned_move.routes].from(chunk.node).is_empty() {
+        return;
+    }
+    let mapping = planned_move.mappings[0];
+    let first = Folio {
+        address: mapping.start,
+        bytes: page_size(),
+        hugetlb_bytes: None,
+        from: chunk.node,
+        process: mapping.process,
+        account: account(planned_move, mapping),
+        extent_start: mapping.start,
+        flag: MoveFlag::Own,
+        move_index,
+        choice: 0,
+        attempts: 0,
+        hinted: false,
+    };
+    for Range { start, end } in chunk.remote(mapping.start + range.start..mapping.start + range.end)
+    {
+        let count = (end - start) / page_size();
+        append(rows, Row { first: Folio { address: start, ..first }, count });
     }
 }

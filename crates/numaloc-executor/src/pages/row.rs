@@ -39,10 +39,15 @@ impl From<Folio> for Row {
 
 /// Appends a folio to `rows`: extends the last row if the folio continues it, else begins a new row.
 pub fn push(rows: &mut Vec<Row>, folio: Folio) {
-    let next = |row: &Row| Folio { address: row.first.address + row.bytes(), ..row.first };
+    append(rows, folio.into());
+}
+
+/// As [`push`], for folios that follow each other.
+pub fn append(rows: &mut Vec<Row>, row: Row) {
+    let next = |last: &Row| Folio { address: last.first.address + last.bytes(), ..last.first };
     match rows.last_mut() {
-        Some(row) if next(row) == folio => row.count += 1,
-        _ => rows.push(folio.into()),
+        Some(last) if next(last) == row.first => last.count += row.count,
+        _ => rows.push(row),
     }
 }
 

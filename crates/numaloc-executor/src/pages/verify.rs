@@ -69,7 +69,9 @@ pub fn sample<E>(
     };
     rows.iter().all(|row| {
         let mut starts = (0..row.count).step_by(number::index(PIECE));
-        starts.all(|start| is_there(row.first.address + start * page_size(), PIECE.min(row.count - start)))
+        starts.all(|start| {
+            is_there(row.first.address + start * page_size(), PIECE.min(row.count - start))
+        })
     })
 }
 

@@ -17,6 +17,7 @@ use crate::{
         outsiders::RuledOut,
         reserved::Reserved,
         scan::{Ownership, PageRun, Scanned, Scanner},
+        seen::{ChunkKeeper, ChunkNotes, SeenChunk},
         space::AddressSpace,
     },
 };
@@ -50,6 +51,8 @@ pub(crate) struct Looker {
     pub(crate) folios: Folios,
     /// Whether pages may move that strangers map.
     pub(crate) include_shared: bool,
+    /// Keeps remote pages for the run that follows.
+    pub(crate) keeper: Option<ChunkKeeper>,
 }
 
 /// Where the pages of an extent are.
@@ -64,6 +67,8 @@ pub(crate) struct ExtentPages {
     pub(crate) several: Chunks,
     /// Where private anonymous memory of a [`numaloc_core::Stripe`] begins, by its pages.
     pub(crate) phases: Phases,
+    /// The remote pages of chunks that need no further look.
+    pub(crate) seen: Vec<SeenChunk>,
 }
 
 /// What a thread takes at a time.
@@ -201,7 +206,7 @@ pub(crate) fn find(
 /// # Errors
 /// [`Error::Pages`].
 pub(crate) fn of_cuts(
-    Looker { scanner, folios, include_shared }: &mut Looker,
+    Looker { scanner, folios, include_shared, .. }: &mut Looker,
     spaces: &[AddressSpace],
     claims: &Claims,
     extent: &Extent,
@@ -251,7 +256,7 @@ impl ExtentPages {
     /// Adds the pages in a range of an extent. Returns the bytes that were seen there.
     fn add_range(
         &mut self,
-        Looker { scanner, folios, include_shared }: &mut Looker,
+        Looker { scanner, folios, include_shared, keeper }: &mut Looker,
         spaces: &[AddressSpace],
         claims: &Claims,
         part: &Part,
@@ -265,6 +270,7 @@ impl ExtentPages {
         let place = TallyPlace { extent, origin, include_shared: *include_shared };
         let claim = claims.on(mappings, pages, rule);
         let mut joined: Option<(ClaimSet, Claim)> = None;
+        let mut noted = keeper.as_mut().and_then(|keeper| keeper.begin(extent, &claim));
         let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
         folios.refresh();
         let mut seen = 0;
@@ -291,8 +297,11 @@ impl ExtentPages {
         };
         scanner.scan(&scanned, range, &mut |run| {
             seen += run.bytes;
+            let is_remote = run.node.is_some_and(|node| !claim.home.contains(node));
+            noted.iter_mut().filter(|_| is_remote).for_each(|noted| noted.add(&run));
             add(run);
         })?;
+        self.seen.extend(noted.map(ChunkNotes::into_chunks).unwrap_or_default());
         Ok(seen)
     }
 
@@ -303,6 +312,7 @@ impl ExtentPages {
             self.common.entry(claims).or_default().join(found);
         }
         self.several.join(other.several);
+        self.seen.extend(other.seen);
     }
 }
 

@@ -89,7 +89,7 @@ mod tests {
         let (spaces, claims) = ([space], [Claim::default()].into_iter().collect());
         let looker = || {
             let scanner = Scanner::new(&roots, &page_access, Precision::Exact);
-            Looker { scanner, folios: Folios::new(&roots), include_shared: false }
+            Looker { scanner, folios: Folios::new(&roots), include_shared: false, keeper: None }
         };
         for threads in [1, 3] {
             let (parts, reserved) = ([part(start, 8 * PIECE)], Reserved::default());
