@@ -6,16 +6,13 @@ use crate::{
     survey::{extents::Part, space::AddressSpace},
 };
 use numaloc_core::{Mapping, pmd_size};
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, ops::Range};
 
-/// By the index of each mapping of several pieces: where the last hole ends that was found in it, in bytes from its start. The threads of
-/// a look share them.
+/// By the index of each mapping of several pieces: the last hole that was found in it, in bytes from its start. The threads of a look
+/// share them, and one may come to its piece after another has found a hole behind it.
 #[derive(Debug)]
-pub(super) struct Holes(BTreeMap<usize, AtomicU64>);
+pub(super) struct Holes(BTreeMap<usize, Mutex<Range<u64>>>);
 
 impl Holes {
     /// None is known yet.
@@ -24,7 +21,7 @@ impl Holes {
             extent.mappings.len() == 1 && extent.hugetlb_bytes.is_none() && extent.bytes > PIECE
         };
         let large = (0..parts.len()).filter(|&index| is_large(&parts[index]));
-        Self(large.map(|index| (index, AtomicU64::new(0))).collect())
+        Self(large.map(|index| (index, Mutex::default())).collect())
     }
 
     /// The rest of a piece of the part with this index, from the first chunk on that may have pages. `None`: it has none.
@@ -40,7 +37,8 @@ impl Holes {
         looker: &mut Looker,
     ) -> Result<Option<Range<u64>>, Error> {
         let Some(hole) = self.0.get(&index) else { return Ok(Some(piece)) };
-        if piece.end <= hole.load(Relaxed) {
+        let is_within = |hole: &Range<u64>| hole.start <= piece.start && piece.end <= hole.end;
+        if is_within(&hole.lock()) {
             return Ok(None);
         }
         let Mapping { process, start } = extent.mappings[0];
@@ -49,7 +47,7 @@ impl Holes {
         let is_none = first == addresses.end;
         let first = if is_none { first } else { first / pmd_size() * pmd_size() };
         let begin = first.max(addresses.start) - start;
-        hole.fetch_max(begin, Relaxed);
+        *hole.lock() = piece.start..begin;
         Ok((begin < piece.end).then_some(begin..piece.end))
     }
 }
@@ -103,5 +101,30 @@ mod tests {
             assert_eq!(chunks, expected);
         }
         assert!(Holes::of(&[part(start, PIECE)]).0.is_empty(), "it is one piece");
+    }
+
+    #[test]
+    fn a_hole_that_begins_later_hides_no_page() {
+        let roots = Roots::default();
+        let Some((space, page_access)) = this_process(&roots) else { return };
+        let mut memory = vec![0u8; number::index(9 * PIECE)];
+        let start = (memory.as_ptr() as u64).next_multiple_of(pmd_size());
+        let at = |piece: u64| number::index(start + piece * PIECE - memory.as_ptr() as u64);
+        let (first, last) = (at(0), at(7));
+        (memory[first], memory[last]) = (1, 1);
+        let (part, spaces) = (part(start, 8 * PIECE), [space]);
+        let scanner = Scanner::new(&roots, &page_access, Precision::Exact);
+        let folios = Folios::new(&roots);
+        let mut looker = Looker { scanner, folios, include_shared: false, keeper: None };
+        let holes = Holes::of(std::slice::from_ref(&part));
+        let mut rest = |piece: u64| {
+            let piece = piece * PIECE..(piece + 1) * PIECE;
+            holes.rest(0, &part, piece, &spaces, &mut looker).expect("no error")
+        };
+        assert_eq!(rest(2), None);
+        assert_eq!(rest(5), None, "it is in the same hole");
+        assert_eq!(rest(0), Some(0..PIECE), "another thread comes to it later");
+        assert_eq!(rest(7), Some(7 * PIECE..8 * PIECE));
+        assert_eq!(rest(6), None);
     }
 }
