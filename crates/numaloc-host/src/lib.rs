@@ -136,7 +136,7 @@ pub use survey::{
     page_access::{PageAccess, Source},
     placement::{KnownHost, Policies},
     scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},
-    seen::{SeenChunk, SeenPages},
+    seen::{SeenPages, SeenStretch},
     space::{AddressSpace, allow_files},
     used_files::{UsedFile, Whose, used_files},
 };

@@ -53,7 +53,7 @@ use crate::{
         reserved::Reserved,
         residency::{ExtentPages, Looker},
         scan::{Precision, Scanner},
-        seen::{ChunkKeeper, SeenChunk, SeenPages},
+        seen::{SeenPages, SeenStretch, StretchKeeper},
         space::{AddressSpace, check_answering, distinct},
     },
 };
@@ -200,7 +200,7 @@ fn look(
         let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
         let (folios, include_shared) = (Folios::new(roots), options.include_shared);
         let follows = matches!(policies, Policies::Ask);
-        let keeper = follows.then(|| ChunkKeeper::new(roots)).flatten();
+        let keeper = follows.then(|| StretchKeeper::new(roots)).flatten();
         Looker { scanner, folios, include_shared, keeper }
     };
     let threads = options.pacing.pace().workers;
@@ -220,13 +220,13 @@ fn look(
     check_stop()?;
     let objects = SharedObjects::of(&all);
     let since = Instant::now();
-    let (extents, chunks, placements, attached) = thread::scope(|scope| {
+    let (extents, stretches, placements, attached) = thread::scope(|scope| {
         let early = match policies {
             Policies::Ask => EarlyRead::begin(scope, &spaces, &all, threads, stop),
             _ => None,
         };
         let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
-        let (mut extents, chunks) = find_extents(all, &stripes, refused, find, look_again)?;
+        let (mut extents, stretches) = find_extents(all, &stripes, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &looker, stop)?;
         let search = AttachedSearch { roots, spaces: &spaces, mappers: &search, stop };
         let mut attached = search.find(objects, &extents)?;
@@ -241,7 +241,7 @@ fn look(
             stop,
         };
         let placements = placing.place(&mut extents, early)?;
-        Ok::<_, Error>((extents, chunks, placements, attached))
+        Ok::<_, Error>((extents, stretches, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
     let fixed = fixed::sum(&fixed_parts, roots, |parts| {
@@ -256,11 +256,11 @@ fn look(
         frames_hidden: page_access.source == page_access::Source::Query,
         fixed,
     };
-    let (attached, seen) = (attached.files, SeenPages::new(chunks, since));
+    let (attached, seen) = (attached.files, SeenPages::new(stretches, since));
     Ok((Survey { spaces, claims, page_access, placements, newcomers, attached, seen }, surveyed))
 }
 
-/// All extents that have pages, in the order of processes and addresses, and the chunks whose remote pages were kept. They are found once more if `look_again` returns true
+/// All extents that have pages, in the order of processes and addresses, and the stretches whose remote pages were kept. They are found once more if `look_again` returns true
 /// after that, because pages have been assigned to other extents.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
@@ -268,7 +268,7 @@ fn find_extents(
     refused: impl Fn(Overlaps) -> Error,
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
     look_again: impl Fn() -> bool,
-) -> Result<(Vec<Extent>, Vec<SeenChunk>), Error> {
+) -> Result<(Vec<Extent>, Vec<SeenStretch>), Error> {
     let mut parts = stripes.begin(extents::parts(vmas).map_err(&refused)?);
     let mut found = find(&parts)?;
     begin_elsewhere(&mut parts, &mut found, &find)?;

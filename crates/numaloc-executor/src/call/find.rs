@@ -11,7 +11,7 @@ use crate::{
 use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, Pages, Plan, page_size};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership, PageRun,
-    Precision, RuledOut, Scanned, Scanner, SeenChunk, Survey,
+    Precision, RuledOut, Scanned, Scanner, SeenStretch, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -157,20 +157,20 @@ impl<'a> Finder<'a> {
     ) -> Result<(), Error> {
         for (range, seen) in self.parts(cut, index, attempts) {
             match seen {
-                Some(chunk) => add_seen(chunk, self.work.plan, index, range, &mut found.rows),
+                Some(stretch) => add_seen(stretch, self.work.plan, index, range, &mut found.rows),
                 None => self.scan(cut, range, index, attempts, found)?,
             }
         }
         Ok(())
     }
 
-    /// Divides a cut into parts of chunks whose remote pages the survey has seen, and parts that are to be scanned.
+    /// Divides a cut into stretches whose remote pages the survey has seen, and parts that are to be scanned.
     fn parts(
         &self,
         cut: &Cut,
         index: usize,
         attempts: u32,
-    ) -> Vec<(Range<u64>, Option<&'a SeenChunk>)> {
+    ) -> Vec<(Range<u64>, Option<&'a SeenStretch>)> {
         let seen = &self.survey.seen;
         let is_divided = self.work.plan.moves[index].stripe.is_some();
         let is_first = attempts == 0 && self.crew.is_none() && !is_divided;
@@ -319,16 +319,16 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Adds the remote pages of a chunk that are in a range of the extent of move `move_index`.
+/// Adds the remote pages of a stretch that are in a range of the extent of move `move_index`.
 fn add_seen(
-    chunk: &SeenChunk,
+    stretch: &SeenStretch,
     plan: &Plan,
     move_index: usize,
     range: Range<u64>,
     rows: &mut Vec<Row>,
 ) {
     let planned_move = &plan.moves[move_index];
-    if plan.routes[planned_move.routes].from(chunk.node).is_empty() {
+    if plan.routes[planned_move.routes].from(stretch.node).is_empty() {
         return;
     }
     let mapping = planned_move.mappings[0];
@@ -336,7 +336,7 @@ fn add_seen(
         address: mapping.start,
         bytes: page_size(),
         hugetlb_bytes: None,
-        from: chunk.node,
+        from: stretch.node,
         process: mapping.process,
         account: account(planned_move, mapping),
         extent_start: mapping.start,
@@ -346,7 +346,8 @@ fn add_seen(
         attempts: 0,
         hinted: false,
     };
-    for Range { start, end } in chunk.remote(mapping.start + range.start..mapping.start + range.end)
+    for Range { start, end } in
+        stretch.remote(mapping.start + range.start..mapping.start + range.end)
     {
         let count = (end - start) / page_size();
         append(rows, Row { first: Folio { address: start, ..first }, count });

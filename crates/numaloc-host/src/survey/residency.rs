@@ -17,7 +17,7 @@ use crate::{
         outsiders::RuledOut,
         reserved::Reserved,
         scan::{Ownership, PageRun, Scanned, Scanner},
-        seen::{ChunkKeeper, ChunkNotes, SeenChunk},
+        seen::{SeenStretch, StretchKeeper, StretchNotes},
         space::AddressSpace,
     },
 };
@@ -52,7 +52,7 @@ pub(crate) struct Looker {
     /// Whether pages may move that strangers map.
     pub(crate) include_shared: bool,
     /// Keeps remote pages for the run that follows.
-    pub(crate) keeper: Option<ChunkKeeper>,
+    pub(crate) keeper: Option<StretchKeeper>,
 }
 
 /// Where the pages of an extent are.
@@ -67,8 +67,8 @@ pub(crate) struct ExtentPages {
     pub(crate) several: Chunks,
     /// Where private anonymous memory of a [`numaloc_core::Stripe`] begins, by its pages.
     pub(crate) phases: Phases,
-    /// The remote pages of chunks that need no further look.
-    pub(crate) seen: Vec<SeenChunk>,
+    /// The remote pages of stretches that need no further look.
+    pub(crate) seen: Vec<SeenStretch>,
 }
 
 /// What a thread takes at a time.
@@ -301,7 +301,7 @@ impl ExtentPages {
             noted.iter_mut().filter(|_| is_remote).for_each(|noted| noted.add(&run));
             add(run);
         })?;
-        self.seen.extend(noted.map(ChunkNotes::into_chunks).unwrap_or_default());
+        self.seen.extend(noted.map(StretchNotes::into_stretches).unwrap_or_default());
         Ok(seen)
     }
 

@@ -1,11 +1,11 @@
 //! The remote pages that a survey has seen, for a run that follows at once: it does not read these page maps again.
 //!
-//! They are kept for each chunk of private memory whose remote pages are base pages that one process maps and that are on one node: a
-//! bit for each page. Other chunks are scanned again. Pages that were freed since cost an address of a call, which reports
+//! They are kept for each stretch of private memory whose remote pages are base pages that one process maps and that are on one node: a
+//! bit for each page. Other stretches are scanned again. Pages that were freed since cost an address of a call, which reports
 //! them, and pages that have come since are found by the look after the run.
 //!
 //! A page of a huge page may be mapped as a base page, and move with others that strangers map ([`super::scan`], `whole`). It has the
-//! frame that a huge page has there, so of each row of such frames one is looked up, and a chunk with a larger folio is not kept.
+//! frame that a huge page has there, so of each row of such frames one is looked up, and a stretch with a larger folio is not kept.
 
 use crate::{
     Roots,
@@ -20,21 +20,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most chunks that a thread of a survey keeps: with base pages of 4 KiB those of 128 GiB, in 6 MiB.
+/// Most stretches that a thread of a survey keeps: with base pages of 4 KiB those of 128 GiB, in 6 MiB.
 const MOST: usize = 1 << 16;
 /// The age up to which a run uses them.
 const FRESH: Duration = Duration::from_secs(2);
-/// Base pages of a chunk: never more than a huge page has.
+/// Base pages of a stretch; a huge page has as many or more.
 const PAGES: u64 = 512;
 
-/// Bytes of a chunk; its address is a multiple of them.
-fn chunk_bytes() -> u64 {
+/// Bytes of a stretch; its address is a multiple of them.
+fn stretch_bytes() -> u64 {
     PAGES * page_size()
 }
 
-/// The remote pages of a chunk of one mapping.
+/// The remote pages of a stretch of one mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenChunk {
+pub struct SeenStretch {
     mapping: Mapping,
     /// Its first address.
     address: u64,
@@ -43,7 +43,7 @@ pub struct SeenChunk {
     pages: [u64; number::index(PAGES) / 64],
 }
 
-impl SeenChunk {
+impl SeenStretch {
     fn key(&self) -> (usize, u64, u64) {
         (self.mapping.process, self.mapping.start, self.address)
     }
@@ -55,7 +55,7 @@ impl SeenChunk {
     /// The addresses of its remote pages within `addresses`, in order; pages that follow each other are one range.
     pub fn remote(&self, addresses: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let page_at = |address: u64| {
-            let within = address.clamp(self.address, self.address + chunk_bytes());
+            let within = address.clamp(self.address, self.address + stretch_bytes());
             number::index((within - self.address) / page_size())
         };
         let (mut at, end) = (page_at(addresses.start), page_at(addresses.end));
@@ -72,12 +72,12 @@ impl SeenChunk {
 
 /// Keeps what one thread of a survey sees.
 #[derive(Debug)]
-pub(crate) struct ChunkKeeper {
+pub(crate) struct StretchKeeper {
     flags: FrameFile,
     kept: usize,
 }
 
-impl ChunkKeeper {
+impl StretchKeeper {
     /// `None` on hosts where folios have many sizes.
     pub(crate) fn new(roots: &Roots) -> Option<Self> {
         let flags = FrameFile::flags(roots);
@@ -85,33 +85,33 @@ impl ChunkKeeper {
     }
 
     /// The notes of an extent with this claim. `None`: its pages are not kept.
-    pub(super) fn begin(&mut self, extent: &Extent, claim: &Claim) -> Option<ChunkNotes<'_>> {
+    pub(super) fn begin(&mut self, extent: &Extent, claim: &Claim) -> Option<StretchNotes<'_>> {
         let [mapping] = *extent.mappings else { return None };
         let is_private = extent.kind == Kind::Anonymous && extent.hugetlb_bytes.is_none();
         let is_whole = !matches!(extent.pages, Pages::Common(_));
         let has_one_home = claim.cycle.is_none() && claim.portions.is_none();
-        let is_kept = is_private && is_whole && has_one_home && extent.bytes >= chunk_bytes();
+        let is_kept = is_private && is_whole && has_one_home && extent.bytes >= stretch_bytes();
         (is_kept && self.kept < MOST).then(|| {
             self.flags.refresh();
-            ChunkNotes::new(mapping, self)
+            StretchNotes::new(mapping, self)
         })
     }
 }
 
 /// Notes the remote pages of one mapping, in the order of their addresses.
 #[derive(Debug)]
-pub(super) struct ChunkNotes<'k> {
+pub(super) struct StretchNotes<'k> {
     mapping: Mapping,
-    keeper: &'k mut ChunkKeeper,
-    noted: Vec<SeenChunk>,
-    /// The last chunk that has a page which cannot be noted.
+    keeper: &'k mut StretchKeeper,
+    noted: Vec<SeenStretch>,
+    /// The last stretch that has a page which cannot be noted.
     refused: Option<u64>,
     /// The last frame at which a huge page would begin, and that has none.
     plain: Option<u64>,
 }
 
-impl<'k> ChunkNotes<'k> {
-    fn new(mapping: Mapping, keeper: &'k mut ChunkKeeper) -> Self {
+impl<'k> StretchNotes<'k> {
+    fn new(mapping: Mapping, keeper: &'k mut StretchKeeper) -> Self {
         Self { mapping, keeper, noted: Vec::new(), refused: None, plain: None }
     }
 
@@ -123,11 +123,12 @@ impl<'k> ChunkNotes<'k> {
         let end = start + run.bytes;
         let mut at = start;
         while at < end {
-            let chunk = at / chunk_bytes() * chunk_bytes();
-            let next = end.min(chunk + chunk_bytes());
-            let is_plain = is_base && self.refused != Some(chunk) && self.are_plain(run, at..next);
-            if self.refused != Some(chunk) {
-                self.add_to(chunk, at..next, is_plain.then_some(node));
+            let stretch = at / stretch_bytes() * stretch_bytes();
+            let next = end.min(stretch + stretch_bytes());
+            let is_plain =
+                is_base && self.refused != Some(stretch) && self.are_plain(run, at..next);
+            if self.refused != Some(stretch) {
+                self.add_to(stretch, at..next, is_plain.then_some(node));
             }
             at = next;
         }
@@ -157,25 +158,27 @@ impl<'k> ChunkNotes<'k> {
         is_plain
     }
 
-    /// Adds pages of one chunk that are on `node`; `None`: the chunk cannot be kept.
-    fn add_to(&mut self, chunk: u64, addresses: Range<u64>, node: Option<NodeId>) {
-        let begun = self.noted.last().filter(|last| last.address == chunk).map(|last| last.node);
+    /// Adds pages of one stretch that are on `node`; `None`: the stretch cannot be kept.
+    fn add_to(&mut self, stretch: u64, addresses: Range<u64>, node: Option<NodeId>) {
+        let begun = self.noted.last().filter(|last| last.address == stretch).map(|last| last.node);
         let Some(node) = node.filter(|&node| begun.is_none_or(|begun| begun == node)) else {
-            self.refused = Some(chunk);
+            self.refused = Some(stretch);
             self.noted.truncate(self.noted.len() - usize::from(begun.is_some()));
             return;
         };
         if begun.is_none() {
             let (mapping, pages) = (self.mapping, [0; number::index(PAGES) / 64]);
-            self.noted.push(SeenChunk { mapping, address: chunk, node, pages });
+            self.noted.push(SeenStretch { mapping, address: stretch, node, pages });
         }
         let Some(noted) = self.noted.last_mut() else { return };
-        for page in (addresses.start - chunk) / page_size()..(addresses.end - chunk) / page_size() {
+        for page in
+            (addresses.start - stretch) / page_size()..(addresses.end - stretch) / page_size()
+        {
             noted.pages[number::index(page / 64)] |= 1 << (page % 64);
         }
     }
 
-    pub(super) fn into_chunks(self) -> Vec<SeenChunk> {
+    pub(super) fn into_stretches(self) -> Vec<SeenStretch> {
         self.keeper.kept += self.noted.len();
         self.noted
     }
@@ -185,21 +188,23 @@ impl<'k> ChunkNotes<'k> {
 #[derive(Debug)]
 pub struct SeenPages {
     /// Sorted by their key.
-    chunks: Vec<SeenChunk>,
+    stretches: Vec<SeenStretch>,
     since: Instant,
     is_outdated: AtomicBool,
 }
 
 impl SeenPages {
-    /// Takes chunks in any order, which were seen since `since`.
-    pub(super) fn new(mut chunks: Vec<SeenChunk>, since: Instant) -> Self {
-        chunks.sort_unstable_by_key(SeenChunk::key);
-        Self { chunks, since, is_outdated: AtomicBool::new(false) }
+    /// Takes stretches in any order, which were seen since `since`.
+    pub(super) fn new(mut stretches: Vec<SeenStretch>, since: Instant) -> Self {
+        stretches.sort_unstable_by_key(SeenStretch::key);
+        Self { stretches, since, is_outdated: AtomicBool::new(false) }
     }
 
     /// Whether a run may use them.
     pub fn are_fresh(&self) -> bool {
-        !self.chunks.is_empty() && !self.is_outdated.load(Relaxed) && self.since.elapsed() < FRESH
+        !self.stretches.is_empty()
+            && !self.is_outdated.load(Relaxed)
+            && self.since.elapsed() < FRESH
     }
 
     /// Notes that much of it does not hold any more.
@@ -207,18 +212,18 @@ impl SeenPages {
         self.is_outdated.store(true, Relaxed);
     }
 
-    /// Divides a range of a mapping, in bytes from its start, into parts of chunks that were kept, and others (`None`).
+    /// Divides a range of a mapping, in bytes from its start, into parts of stretches that were kept, and others (`None`).
     pub fn divide(
         &self,
         mapping: Mapping,
         range: Range<u64>,
-    ) -> Vec<(Range<u64>, Option<&SeenChunk>)> {
-        let mut parts: Vec<(Range<u64>, Option<&SeenChunk>)> = Vec::new();
+    ) -> Vec<(Range<u64>, Option<&SeenStretch>)> {
+        let mut parts: Vec<(Range<u64>, Option<&SeenStretch>)> = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let chunk = (mapping.start + at) / chunk_bytes() * chunk_bytes();
-            let end = (chunk + chunk_bytes() - mapping.start).min(range.end);
-            match (parts.last_mut(), self.chunk(mapping, chunk)) {
+            let stretch = (mapping.start + at) / stretch_bytes() * stretch_bytes();
+            let end = (stretch + stretch_bytes() - mapping.start).min(range.end);
+            match (parts.last_mut(), self.stretch(mapping, stretch)) {
                 (Some((Range { end: last, .. }, None)), None) => *last = end,
                 (_, seen) => parts.push((at..end, seen)),
             }
@@ -227,9 +232,12 @@ impl SeenPages {
         parts
     }
 
-    fn chunk(&self, mapping: Mapping, address: u64) -> Option<&SeenChunk> {
+    fn stretch(&self, mapping: Mapping, address: u64) -> Option<&SeenStretch> {
         let key = (mapping.process, mapping.start, address);
-        self.chunks.binary_search_by_key(&key, SeenChunk::key).ok().map(|index| &self.chunks[index])
+        self.stretches
+            .binary_search_by_key(&key, SeenStretch::key)
+            .ok()
+            .map(|index| &self.stretches[index])
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
 use numaloc_core::pmd_size;
 
 fn here() -> Mapping {
-    Mapping { process: 0, start: chunk_bytes() - 2 * page_size() }
+    Mapping { process: 0, start: stretch_bytes() - 2 * page_size() }
 }
 
 /// A host whose frames from 8192 on are huge pages.
@@ -24,10 +24,10 @@ fn host() -> Fake {
 }
 
 /// What is kept of pages, each with its number, frame, node and whether it is exclusive.
-fn kept(pages: &[(u64, u64, u32, Ownership)]) -> Vec<SeenChunk> {
+fn kept(pages: &[(u64, u64, u32, Ownership)]) -> Vec<SeenStretch> {
     let host = host();
-    let mut keeper = ChunkKeeper::new(&host.roots()).expect("folios are base or huge pages");
-    let extent = anonymous(here().start, 8 * chunk_bytes());
+    let mut keeper = StretchKeeper::new(&host.roots()).expect("folios are base or huge pages");
+    let extent = anonymous(here().start, 8 * stretch_bytes());
     let mut notes = keeper.begin(&extent, &Claim::default()).expect("it is private");
     for &(page, frame, node, ownership) in pages {
         let bytes = frame.to_ne_bytes();
@@ -40,26 +40,26 @@ fn kept(pages: &[(u64, u64, u32, Ownership)]) -> Vec<SeenChunk> {
             ..PageRun::default()
         });
     }
-    notes.into_chunks()
+    notes.into_stretches()
 }
 
 /// As [`kept`], of exclusive pages at frames that no huge page has there.
-fn kept_plain(pages: impl IntoIterator<Item = (u64, u32)>) -> Vec<SeenChunk> {
+fn kept_plain(pages: impl IntoIterator<Item = (u64, u32)>) -> Vec<SeenStretch> {
     let page = |(page, node)| (page, page % 512 + 1, node, Ownership::Exclusive);
     kept(&pages.into_iter().map(page).collect::<Vec<_>>())
 }
 
-fn chunk(seen: &SeenPages, number: u64) -> Option<&SeenChunk> {
-    seen.chunk(here(), number * chunk_bytes())
+fn stretch(seen: &SeenPages, number: u64) -> Option<&SeenStretch> {
+    seen.stretch(here(), number * stretch_bytes())
 }
 
 #[test]
-fn the_remote_pages_of_each_chunk_are_kept() {
+fn the_remote_pages_of_each_stretch_are_kept() {
     let pages = [510, 511, 512, 514, 515, 1023, 1024].map(|page| (page, 1));
     let seen = SeenPages::new(kept_plain(pages), Instant::now());
     let remote = |number, pages: Range<u64>| {
         let addresses = pages.start * page_size()..pages.end * page_size();
-        let ranges = chunk(&seen, number).expect("it has remote pages").remote(addresses);
+        let ranges = stretch(&seen, number).expect("it has remote pages").remote(addresses);
         ranges.map(|range| (range.start / page_size(), range.end / page_size())).collect::<Vec<_>>()
     };
     assert!(seen.are_fresh());
@@ -68,27 +68,30 @@ fn the_remote_pages_of_each_chunk_are_kept() {
     assert_eq!(remote(1, 515..1023), [(515, 516)]);
     assert_eq!(remote(1, 1024..4096), []);
     assert_eq!(remote(2, 0..4096), [(1024, 1025)]);
-    assert_eq!(chunk(&seen, 3), None);
+    assert_eq!(stretch(&seen, 3), None);
     let other = Mapping { start: 0, ..here() };
-    assert_eq!(seen.chunk(other, chunk_bytes()), None, "another mapping");
+    assert_eq!(seen.stretch(other, stretch_bytes()), None, "another mapping");
 }
 
 #[test]
 fn what_is_old_or_does_not_hold_is_not_used() {
-    let chunks = || kept_plain([(512, 1)]);
+    let stretches = || kept_plain([(512, 1)]);
     assert!(!SeenPages::new(Vec::new(), Instant::now()).are_fresh());
-    let seen = SeenPages::new(chunks(), Instant::now());
+    let seen = SeenPages::new(stretches(), Instant::now());
     seen.outdate();
     assert!(!seen.are_fresh());
     if let Some(before) = Instant::now().checked_sub(FRESH) {
-        assert!(!SeenPages::new(chunks(), before).are_fresh());
+        assert!(!SeenPages::new(stretches(), before).are_fresh());
     }
 }
 
 #[test]
-fn a_chunk_with_pages_of_two_nodes_or_of_others_is_scanned_again() {
+fn a_stretch_with_pages_of_two_nodes_or_of_others_is_scanned_again() {
     let two = kept_plain([(512, 1), (513, 2), (514, 1), (1024, 2)]);
-    assert_eq!(two.iter().map(|chunk| chunk.address / chunk_bytes()).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        two.iter().map(|stretch| stretch.address / stretch_bytes()).collect::<Vec<_>>(),
+        [2]
+    );
     for ownership in [Ownership::Family, Ownership::Stranger, Ownership::Several] {
         let own = (513, 7, 1, Ownership::Exclusive);
         assert_eq!(kept(&[(512, 1, 1, ownership), own]), []);
@@ -111,37 +114,37 @@ fn a_part_of_a_huge_page_is_scanned_again() {
 #[test]
 fn memory_of_several_or_with_several_homes_is_not_kept() {
     let host = host();
-    let mut keeper = ChunkKeeper::new(&host.roots()).expect("folios are base or huge pages");
+    let mut keeper = StretchKeeper::new(&host.roots()).expect("folios are base or huge pages");
     let plain = anonymous(0, pmd_size());
     let mut is_kept = |extent: Extent| keeper.begin(&extent, &Claim::default()).is_some();
     assert!(is_kept(plain.clone()));
     assert!(is_kept(Extent { pages: Pages::Own, ..plain.clone() }));
-    assert!(!is_kept(anonymous(0, chunk_bytes() - page_size())), "smaller than a chunk");
+    assert!(!is_kept(anonymous(0, stretch_bytes() - page_size())), "smaller than a stretch");
     assert!(!is_kept(Extent { kind: Kind::Shmem, ..plain.clone() }));
     assert!(!is_kept(Extent { hugetlb_bytes: Some(pmd_size()), ..plain.clone() }));
     let two = [0, 1].map(|process| Mapping { process, start: 0 }).to_vec();
     assert!(!is_kept(Extent { mappings: two, ..plain.clone() }));
     let sizes = "sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
     host.write(sizes, "[always] inherit madvise never\n");
-    assert!(ChunkKeeper::new(&host.roots()).is_none(), "folios of 64 KiB");
+    assert!(StretchKeeper::new(&host.roots()).is_none(), "folios of 64 KiB");
 }
 
 #[test]
 fn a_range_is_divided_into_what_was_kept_and_the_rest() {
     let seen = SeenPages::new(kept_plain([(512, 1), (1024, 1), (4 * 512, 1)]), Instant::now());
-    let chunk = |number| chunk(&seen, number);
-    let at = |number: u64| number * chunk_bytes() - here().start;
-    let all = seen.divide(here(), 0..8 * chunk_bytes());
+    let stretch = |number| stretch(&seen, number);
+    let at = |number: u64| number * stretch_bytes() - here().start;
+    let all = seen.divide(here(), 0..8 * stretch_bytes());
     let expected = [
         (0..at(1), None),
-        (at(1)..at(2), chunk(1)),
-        (at(2)..at(3), chunk(2)),
+        (at(1)..at(2), stretch(1)),
+        (at(2)..at(3), stretch(2)),
         (at(3)..at(4), None),
-        (at(4)..at(5), chunk(4)),
-        (at(5)..8 * chunk_bytes(), None),
+        (at(4)..at(5), stretch(4)),
+        (at(5)..8 * stretch_bytes(), None),
     ];
     assert_eq!(all, expected);
     let part = at(1) + page_size()..at(2) - page_size();
-    assert_eq!(seen.divide(here(), part.clone()), [(part, chunk(1))]);
+    assert_eq!(seen.divide(here(), part.clone()), [(part, stretch(1))]);
     assert_eq!(seen.divide(here(), 7..7), []);
 }
