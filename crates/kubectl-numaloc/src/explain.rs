@@ -4,7 +4,7 @@ use crate::{
     Answer,
     cluster::{Api, Failure},
     object::{NODE_LOCALITIES, age, ago, annotation, condition, pods, text},
-    policies,
+    policies::{self, NamespaceLabels},
 };
 use numaloc_policy::{
     CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, RUN_KEY, STATUS_KEY,
@@ -59,10 +59,18 @@ async fn selecting(cluster: &impl Api, namespace: &str, pod: &Value) -> Result<S
         Err(Failure::Forbidden(why)) => return Ok(format!("policies: unknown, {why}\n")),
         other => other?,
     };
+    let labels = NamespaceLabels::read(cluster, &all).await?;
+    let pod = labels.pod(pod);
     let mut lines = String::new();
     for (_, object, read) in all {
         match read {
-            Ok(policy) if policies::selects(&policy, pod) => {
+            Ok(policy) if policy.needs_namespaces() && !labels.are_known() => {
+                let _ = writeln!(
+                    lines,
+                    "  {policy}: unknown, it selects namespaces by labels, and you may not list namespaces"
+                );
+            }
+            Ok(policy) if policy.selects(&pod) => {
                 let enforced = if policy.cluster.is_enforced { ", enforced" } else { "" };
                 let _ = writeln!(
                     lines,

@@ -5,19 +5,20 @@ use crate::{
     args::Output,
     cluster::{Api, Failure},
     object::{
-        ALL_POLICIES, CLUSTER_POLICIES, PODS, name, pods as pods_of, policies as policies_of, text,
+        ALL_POLICIES, CLUSTER_POLICIES, NAMESPACES, PODS, name, pods as pods_of,
+        policies as policies_of, text,
     },
     table::table,
 };
-use numaloc_policy::{PolicyKind, PolicyResource, PolicyVerdict};
+use numaloc_policy::{Owner, Pod, PolicyKind, PolicyResource, PolicyVerdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The policies of a namespace, or of all, and those of the cluster, as they are read.
-pub async fn read(
-    cluster: &impl Api,
-    namespace: Option<&str>,
-) -> Result<Vec<(PolicyKind, Value, Result<PolicyResource, String>)>, Failure> {
+/// Policies as they are read, with their objects.
+pub type Policies = Vec<(PolicyKind, Value, Result<PolicyResource, String>)>;
+
+/// The policies of a namespace, or of all, and those of the cluster.
+pub async fn read(cluster: &impl Api, namespace: Option<&str>) -> Result<Policies, Failure> {
     let path = namespace.map_or_else(|| ALL_POLICIES.to_owned(), policies_of);
     let mut all = Vec::new();
     for (kind, path) in
@@ -49,8 +50,17 @@ pub async fn run(
         other => Some(other?),
     };
     let is_well = all.iter().all(|(_, _, read)| read.is_ok());
-    let rows: Vec<_> =
-        all.iter().map(|(kind, object, read)| row(*kind, object, read, pods.as_deref())).collect();
+    let labels = NamespaceLabels::read(cluster, &all).await?;
+    let pods = pods.map(|pods| pods.iter().map(|pod| labels.pod(pod)).collect::<Vec<_>>());
+    let row = |(kind, object, read): &(_, _, _)| {
+        let is_counted = |policy: &PolicyResource| labels.are_known() || !policy.needs_namespaces();
+        let selected = |policy: &PolicyResource| {
+            let pods = pods.as_ref().filter(|_| is_counted(policy))?;
+            Some(pods.iter().filter(|pod| policy.selects(pod)).count())
+        };
+        row(*kind, object, read, selected)
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
     if output == Output::Json {
         let item = |row: &Vec<String>| {
             let keys = [
@@ -82,7 +92,7 @@ fn row(
     kind: PolicyKind,
     object: &Value,
     read: &Result<PolicyResource, String>,
-    pods: Option<&[Value]>,
+    selected: impl Fn(&PolicyResource) -> Option<usize>,
 ) -> Vec<String> {
     let namespace = match kind {
         PolicyKind::Namespaced => text(object, "/metadata/namespace"),
@@ -96,7 +106,7 @@ fn row(
         Ok(policy) => {
             let is_of_cluster = kind == PolicyKind::Cluster;
             let only = |text: String| if is_of_cluster { text } else { String::new() };
-            let selected = pods.map(|pods| pods.iter().filter(|pod| selects(policy, pod)).count());
+            let selected = selected(policy);
             row.extend([
                 policy.priority.to_string(),
                 does(policy, object),
@@ -124,13 +134,46 @@ pub fn does(policy: &PolicyResource, object: &Value) -> String {
     }
 }
 
-/// Whether a policy selects a pod by its namespace and labels. Nodes and classes of containers are the agents'
-/// business.
-pub fn selects(policy: &PolicyResource, pod: &Value) -> bool {
-    let namespace = text(pod, "/metadata/namespace");
-    let labels: BTreeMap<String, String> = pod
-        .pointer("/metadata/labels")
-        .and_then(|labels| serde_json::from_value(labels.clone()).ok())
-        .unwrap_or_default();
-    policy.selects(namespace, &labels)
+/// The labels of all namespaces.
+pub struct NamespaceLabels(Option<BTreeMap<String, BTreeMap<String, String>>>);
+
+impl NamespaceLabels {
+    /// Reads them if one of these policies chooses by them. Without the right to do so they are not known.
+    pub async fn read(cluster: &impl Api, all: &Policies) -> Result<Self, Failure> {
+        let mut policies = all.iter().filter_map(|(.., read)| read.as_ref().ok());
+        if !policies.any(PolicyResource::needs_namespaces) {
+            return Ok(Self(Some(BTreeMap::new())));
+        }
+        let namespaces = match cluster.list(NAMESPACES, true).await {
+            Err(Failure::Forbidden(_)) => return Ok(Self(None)),
+            other => other?,
+        };
+        let labels = |namespace: &Value| (name(namespace).to_owned(), labels(namespace));
+        Ok(Self(Some(namespaces.iter().map(labels).collect())))
+    }
+
+    /// Whether they are known as far as policies need them.
+    pub fn are_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A pod as policies select it. Nodes and classes of containers are the agents' business.
+    pub fn pod(&self, object: &Value) -> Pod {
+        let namespace = text(object, "/metadata/namespace").to_owned();
+        let (name, labels) = (name(object).to_owned(), labels(object));
+        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let mut owners = owners.into_iter().flatten();
+        let controller = owners.find(|owner| owner["controller"] == Value::Bool(true));
+        let controller = controller
+            .map(|owner| (text(owner, "/kind").to_owned(), text(owner, "/name").to_owned()));
+        let owner = Owner::of(&name, controller, &labels);
+        let of_namespace = self.0.as_ref().and_then(|all| all.get(&namespace));
+        let namespace_labels = of_namespace.cloned().unwrap_or_default();
+        Pod { namespace, name, labels, owner, namespace_labels, ..Pod::default() }
+    }
+}
+
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels");
+    labels.and_then(|labels| serde_json::from_value(labels.clone()).ok()).unwrap_or_default()
 }

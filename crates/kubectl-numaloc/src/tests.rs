@@ -192,6 +192,38 @@ fn policies_say_whom_they_select_and_what_is_wrong() {
 }
 
 #[test]
+fn policies_that_choose_namespaces_by_labels_are_known_with_the_right_to_list_these() {
+    let mut cluster = cluster();
+    let explain = Action::Explain { pod: "redis-0".to_owned() };
+    let list = Action::Policies { all_namespaces: false, output: Output::Json };
+    let both = |cluster: &Fake| {
+        let rows = said(cluster, &list).expect("an answer").0;
+        let rows: Value = serde_json::from_str(&rows).expect("JSON");
+        let rows = rows["items"].as_array().expect("items").clone();
+        let row = rows.iter().find(|row| row["name"] == "labelled").cloned();
+        (row.map(|row| row["pods"].clone()), said(cluster, &explain).expect("an answer").0)
+    };
+    both(&cluster);
+    assert!(!cluster.listed.take().contains(&object::NAMESPACES.to_owned()), "none needs them");
+    for (team, kind, count) in [("db", "Pod", "1"), ("web", "Pod", "0"), ("db", "Job", "0")] {
+        let labels = json!({"matchLabels": {"team": "db"}});
+        let spec = json!({"schedule": {}, "namespaceSelector": labels, "ownerKinds": [kind]});
+        let policy = json!({"metadata": {"name": "labelled"}, "spec": spec});
+        cluster.lists.insert(object::CLUSTER_POLICIES.to_owned(), vec![policy]);
+        let namespace = json!({"metadata": {"name": "shop", "labels": {"team": team}}});
+        cluster.lists.insert(object::NAMESPACES.to_owned(), vec![namespace]);
+        let (pods, text) = both(&cluster);
+        assert_eq!(pods, Some(json!(count)), "{team} {kind}");
+        let line = "ClusterMemoryLocalityPolicy labelled: once, priority 0";
+        assert_eq!(text.contains(line), count == "1", "{text}");
+    }
+    cluster.forbidden.push(object::NAMESPACES.to_owned());
+    let (pods, text) = both(&cluster);
+    assert_eq!(pods, Some(json!("?")));
+    assert!(text.contains("labelled: unknown, it selects namespaces by labels"), "{text}");
+}
+
+#[test]
 fn a_pod_is_explained() {
     let action = Action::Explain { pod: "redis-0".to_owned() };
     let (text, is_well) = said(&cluster(), &action).expect("an answer");

@@ -1,16 +1,11 @@
 //! The facts about a pod, from the API's object. Pure.
 
-use crate::cluster::objects::{
-    ContainerResources, ContainerSpec, ContainerState, Meta, OwnerReference, PodObject,
-};
-use numaloc_policy::{Pod, Resources};
+use crate::cluster::objects::{ContainerResources, ContainerSpec, ContainerState, Meta, PodObject};
+use numaloc_policy::{Owner, Pod, Resources};
 use std::{collections::BTreeMap, time::SystemTime};
 
 /// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
 const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
-/// The label of a Deployment's pods that ends the name of their ReplicaSet
-/// (kubernetes/pkg/controller/deployment/sync.go).
-const HASH_LABEL: &str = "pod-template-hash";
 const SHARES_PER_CPU: u64 = 1024;
 const SHARES_MIN: u64 = 2;
 
@@ -27,31 +22,8 @@ pub struct Facts {
     pub status_writer: Option<String>,
     /// When it was created; `None` if that is not known.
     pub created: Option<SystemTime>,
-    /// The workload that it is of.
-    pub owner: Owner,
     /// Whether its specification was changed after it was made, as by a resize of its CPUs (Kubernetes 1.33, KEP-5067).
     pub is_changed: bool,
-}
-
-/// The workload that a pod is of: a Deployment, a StatefulSet, a DaemonSet, a Job, or the pod itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
-    pub kind: String,
-    pub name: String,
-}
-
-impl Owner {
-    fn of(pod: &str, references: Vec<OwnerReference>, labels: &BTreeMap<String, String>) -> Self {
-        let Some(owner) = references.into_iter().find(|owner| owner.controller) else {
-            return Self { kind: "Pod".to_owned(), name: pod.to_owned() };
-        };
-        let hash = labels.get(HASH_LABEL).filter(|_| owner.kind == "ReplicaSet");
-        let name = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-        match name {
-            Some(name) => Self { kind: "Deployment".to_owned(), name: name.to_owned() },
-            None => Self { kind: owner.kind, name: owner.name },
-        }
-    }
 }
 
 /// A container of a pod.
@@ -70,7 +42,9 @@ impl Facts {
     pub fn new(object: PodObject) -> Self {
         let PodObject { metadata, spec, status } = object;
         let Meta { name, namespace, uid: api_uid, labels, annotations, .. } = metadata;
-        let owner = Owner::of(&name, metadata.owner_references, &labels);
+        let controller = metadata.owner_references.into_iter().find(|owner| owner.controller);
+        let controller = controller.map(|owner| (owner.kind, owner.name));
+        let owner = Owner::of(&name, controller, &labels);
         let uid = annotations.get(MIRROR_KEY).unwrap_or(&api_uid).clone();
         let mut containers = Vec::new();
         if !matches!(status.phase.as_str(), "Succeeded" | "Failed") {
@@ -88,12 +62,22 @@ impl Facts {
             containers = usual.chain(sidecars).collect();
         }
         let cgroup_parent = cgroup_parent(&status.qos_class, &uid);
-        let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
+        let namespace_labels = BTreeMap::new();
+        let pod = Pod {
+            namespace,
+            name,
+            uid,
+            labels,
+            annotations,
+            cgroup_parent,
+            namespace_labels,
+            owner,
+        };
         let status_writer = metadata.status_writer;
         let created = numaloc_policy::read_time(&metadata.creation_timestamp);
         let is_changed = metadata.generation > 1;
         let pod = pod.bounded();
-        Self { api_uid, pod, containers, status_writer, created, owner, is_changed }
+        Self { api_uid, pod, containers, status_writer, created, is_changed }
     }
 }
 
@@ -254,7 +238,7 @@ mod tests {
                 pod["metadata"]["ownerReferences"] = references;
                 pod["metadata"]["labels"]["pod-template-hash"] = hash.into();
             });
-            (pod.owner.kind, pod.owner.name)
+            (pod.pod.owner.kind, pod.pod.owner.name)
         };
         let by = |kind: &str, name: &str| {
             let config = serde_json::json!({"kind": "Config", "name": "x"});

@@ -112,7 +112,7 @@ impl Memory {
                     others = others.and(places);
                     continue;
                 }
-                let (pod, owner) = (&facts.pod, &facts.owner);
+                let (pod, owner) = (&facts.pod, &facts.pod.owner);
                 let values = [&pod.namespace, &pod.name, &container.name, &owner.name, &owner.kind];
                 containers.push((values.map(Clone::clone), places));
             }

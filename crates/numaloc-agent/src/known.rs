@@ -31,6 +31,8 @@ pub struct Known {
     filled: Notify,
     /// Policies, or their status, have changed.
     policies_changed: Notify,
+    /// A policy has come that chooses namespaces by their labels.
+    namespaces_needed: Notify,
 }
 
 /// The state received so far.
@@ -42,6 +44,8 @@ struct State {
     node: Option<NodeFacts>,
     /// The data of the ConfigMaps, in the order of the configuration; `None` until listed, no data if there is none.
     config_maps: Vec<Option<BTreeMap<String, String>>>,
+    /// The labels of all namespaces; `None` until they are listed, which they are once a policy chooses by them.
+    namespaces: Option<BTreeMap<String, BTreeMap<String, String>>>,
     /// The policies of each kind; a kind that is missing is not listed yet.
     policies: BTreeMap<PolicyKind, Policies>,
     /// Their objects, by kind and `namespace/name`.
@@ -105,10 +109,18 @@ impl Known {
     /// Nothing is known yet of the cluster of this node; this number of ConfigMaps is expected.
     pub fn new(node: String, config_maps: usize) -> Self {
         let config_maps = vec![None; config_maps];
+        let (pods, own, namespaces) = (None, None, None);
         let (policies, objects, changed) = Default::default();
-        let state = State { pods: None, node: None, config_maps, policies, objects, changed };
-        let (state, filled, policies_changed) = (Mutex::new(state), Notify::new(), Notify::new());
-        Self { node, state, filled, policies_changed }
+        let state = State { pods, node: own, config_maps, namespaces, policies, objects, changed };
+        let [filled, policies_changed, namespaces_needed] = [(); 3].map(|()| Notify::new());
+        Self { node, state: Mutex::new(state), filled, policies_changed, namespaces_needed }
+    }
+
+    /// Waits until a policy chooses namespaces by their labels.
+    pub async fn namespaces_needed(&self) {
+        while !self.state().needs_namespaces() {
+            self.namespaces_needed.notified().await;
+        }
     }
 
     /// Waits until policies, or their status, may have changed.
@@ -138,11 +150,15 @@ impl Known {
             && state.node.is_some()
             && state.config_maps.iter().all(Option::is_some)
             && PolicyKind::ALL.iter().all(|kind| state.policies.contains_key(kind))
+            && state.has_namespaces()
     }
 
     /// The whole known state, with no change after it; `None` until everything is listed.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let mut state = self.state();
+        if !state.has_namespaces() {
+            return None;
+        }
         let config_maps = state.config_maps.iter().cloned().collect::<Option<_>>()?;
         let policies = state.policies.values().flat_map(BTreeMap::values).cloned().collect();
         let (pods, node) = (state.pods.clone()?, state.node.clone()?);
@@ -176,9 +192,42 @@ impl Known {
     }
 }
 
-fn keyed(object: PodObject) -> (PodKey, Arc<Facts>) {
-    let facts = Facts::new(object);
-    (format!("{}/{}", facts.pod.namespace, facts.pod.name), Arc::new(facts))
+impl State {
+    /// Whether a policy chooses namespaces by their labels.
+    fn needs_namespaces(&self) -> bool {
+        let mut policies = self.policies.values().flat_map(BTreeMap::values);
+        policies.any(|policy| policy.in_force().is_some_and(PolicyResource::needs_namespaces))
+    }
+
+    /// Whether the labels of namespaces are known as far as policies need them.
+    fn has_namespaces(&self) -> bool {
+        self.namespaces.is_some() || !self.needs_namespaces()
+    }
+
+    /// A pod with the labels of its namespace.
+    fn keyed(&self, object: PodObject) -> (PodKey, Arc<Facts>) {
+        let mut facts = Facts::new(object);
+        facts.pod.namespace_labels = self.labels_of(&facts.pod.namespace);
+        (format!("{}/{}", facts.pod.namespace, facts.pod.name), Arc::new(facts))
+    }
+
+    fn labels_of(&self, namespace: &str) -> BTreeMap<String, String> {
+        let labels = self.namespaces.as_ref().and_then(|all| all.get(namespace));
+        labels.cloned().unwrap_or_default()
+    }
+
+    /// Gives pods the labels that their namespaces have now.
+    fn label_pods(&mut self) {
+        let Some(mut pods) = self.pods.take() else { return };
+        for (key, facts) in &mut pods {
+            let labels = self.labels_of(&facts.pod.namespace);
+            if facts.pod.namespace_labels != labels {
+                Arc::make_mut(facts).pod.namespace_labels = labels;
+                self.changed.pods.insert(key.clone());
+            }
+        }
+        self.pods = Some(pods);
+    }
 }
 
 /// The pods of this node.
@@ -187,16 +236,15 @@ pub struct Pods(pub Arc<Known>);
 
 impl Sink<PodObject> for Pods {
     fn listed(&self, all: Vec<PodObject>) {
-        let all = all.into_iter().map(keyed).collect();
         self.0.change(|state| {
-            state.pods = Some(all);
+            state.pods = Some(all.into_iter().map(|pod| state.keyed(pod)).collect());
             state.changed.all = true;
         });
     }
 
     fn applied(&self, one: PodObject) {
-        let (key, facts) = keyed(one);
         self.0.change(|state| {
+            let (key, facts) = state.keyed(one);
             let pods = state.pods.get_or_insert_default();
             // Most changes of a pod are of fields that are not read.
             if pods.get(&key) != Some(&facts) {
@@ -207,8 +255,8 @@ impl Sink<PodObject> for Pods {
     }
 
     fn deleted(&self, one: PodObject) {
-        let (key, facts) = keyed(one);
         self.0.change(|state| {
+            let (key, facts) = state.keyed(one);
             let pods = state.pods.get_or_insert_default();
             // Another pod of the same name may exist by now.
             if pods.get(&key).is_some_and(|known| known.api_uid == facts.api_uid) {
@@ -216,6 +264,36 @@ impl Sink<PodObject> for Pods {
                 state.changed.pods.insert(key);
             }
         });
+    }
+}
+
+/// All namespaces, by their labels.
+#[derive(Clone, Debug)]
+pub struct Namespaces(pub Arc<Known>);
+
+impl Namespaces {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, BTreeMap<String, String>>)) {
+        self.0.change(|state| {
+            // The first list lets decisions begin.
+            state.changed.all |= state.namespaces.is_none();
+            change(state.namespaces.get_or_insert_default());
+            state.label_pods();
+        });
+    }
+}
+
+impl Sink<MetaObject> for Namespaces {
+    fn listed(&self, all: Vec<MetaObject>) {
+        let all = all.into_iter().map(|MetaObject { metadata }| (metadata.name, metadata.labels));
+        self.change(|namespaces| *namespaces = all.collect());
+    }
+
+    fn applied(&self, MetaObject { metadata }: MetaObject) {
+        self.change(|namespaces| drop(namespaces.insert(metadata.name, metadata.labels)));
+    }
+
+    fn deleted(&self, MetaObject { metadata }: MetaObject) {
+        self.change(|namespaces| drop(namespaces.remove(&metadata.name)));
     }
 }
 
@@ -320,6 +398,7 @@ impl PoliciesOf {
             state.changed.all |= before != turns(&state.objects);
         });
         self.0.policies_changed.notify_one();
+        self.0.namespaces_needed.notify_one();
     }
 }
 

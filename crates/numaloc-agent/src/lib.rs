@@ -162,6 +162,15 @@ async fn work(
         let seen = health.watch(&selection.path);
         tasks.spawn(async move { follow(&api, &selection, &sink, &seen).await });
     }
+    let namespaces = select("/api/v1/namespaces", String::new(), Form::Metadata);
+    tasks.spawn({
+        let (api, known, health) = (api.clone(), Arc::clone(&known), Arc::clone(&health));
+        async move {
+            known.namespaces_needed().await;
+            let seen = health.watch(&namespaces.path);
+            follow(&api, &namespaces, &known::Namespaces(known), &seen).await
+        }
+    });
     tasks.spawn({
         let (api, known, node) = (api.clone(), Arc::clone(&known), node.clone());
         async move { lead::lead(&api, &known, &node).await }

@@ -144,7 +144,7 @@ fn pod(sandbox: v1::PodSandbox) -> Pod {
     let v1::PodSandboxMetadata { name, uid, namespace, .. } = metadata.unwrap_or_default();
     // Its cgroup is reported with its containers.
     let cgroup_parent = String::new();
-    Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
+    Pod { namespace, name, uid, labels, annotations, cgroup_parent, ..Pod::default() }.bounded()
 }
 
 fn facts(shared: &mut Pods, mut pod: Pod, status: v1::ContainerStatus, info: Info) -> Facts {

@@ -79,7 +79,7 @@ impl Facts {
 pub fn pod(sandbox: PodSandbox) -> Pod {
     let PodSandbox { name, uid, namespace, labels, annotations, linux, .. } = sandbox;
     let cgroup_parent = linux.unwrap_or_default().cgroup_parent;
-    Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
+    Pod { namespace, name, uid, labels, annotations, cgroup_parent, ..Pod::default() }.bounded()
 }
 
 /// Pods by the ids of their sandboxes. Each container is reported with all of its pod; what all of them have in common

@@ -76,7 +76,7 @@ pub use event::PodResult;
 pub use keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY};
 pub use memory_policy::MemoryPolicy;
 pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
-pub use pod::{Container, Pod, Resources};
+pub use pod::{Container, Owner, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{
     BadPolicy, ClusterScope, Condition, GROUP, KnownPolicy, LastError, NODE_KIND, NODES_PLURAL,

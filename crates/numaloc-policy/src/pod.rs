@@ -18,6 +18,39 @@ pub struct Pod {
     /// The cgroup that its containers' cgroups are below, in the form of cgroupfs (`/kubepods/burstable/pod...`) or of
     /// systemd (`kubepods-burstable-pod....slice`); empty if it is not known. It shows the pod's class.
     pub cgroup_parent: String,
+    /// The labels of its namespace, where they are known: NRI does not have them.
+    pub namespace_labels: BTreeMap<String, String>,
+    /// The workload that it is of, where that is known: NRI does not have it.
+    pub owner: Owner,
+}
+
+/// The workload that a pod is of: a Deployment, a StatefulSet, a DaemonSet, a Job, or the pod itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    pub kind: String,
+    pub name: String,
+}
+
+/// The label of a Deployment's pods that ends the name of their ReplicaSet
+/// (kubernetes/pkg/controller/deployment/sync.go).
+const HASH_LABEL: &str = "pod-template-hash";
+
+impl Owner {
+    /// The workload of a pod, by the kind and name of the object that makes and removes it, and by its labels.
+    pub fn of(
+        pod: &str,
+        controller: Option<(String, String)>,
+        labels: &BTreeMap<String, String>,
+    ) -> Self {
+        let Some((kind, name)) = controller else {
+            return Self { kind: "Pod".to_owned(), name: pod.to_owned() };
+        };
+        let hash = labels.get(HASH_LABEL).filter(|_| kind == "ReplicaSet");
+        match hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-')) {
+            Some(name) => Self { kind: "Deployment".to_owned(), name: name.to_owned() },
+            None => Self { kind, name },
+        }
+    }
 }
 
 /// A container of a pod.

@@ -98,6 +98,8 @@ pub struct PolicyResource {
     pub priority: i32,
     /// The pods that it is for, by their labels.
     pub pods: Selector,
+    /// The workloads whose pods it is for, by kind; empty: all.
+    pub owner_kinds: BTreeSet<String>,
     /// The containers that it is for, by name; empty: all of a pod.
     pub containers: BTreeSet<String>,
     /// The effect on matching containers.
@@ -128,6 +130,8 @@ pub struct ClusterScope {
     pub namespaces: BTreeSet<String>,
     /// Namespaces that it is not for.
     pub excluded_namespaces: BTreeSet<String>,
+    /// The namespaces that it is for, by their labels.
+    pub namespace_labels: Selector,
     /// The classes of containers that it is for; empty: all.
     pub classes: Vec<QosClass>,
     /// The nodes that it is for, by their labels.
@@ -147,6 +151,7 @@ impl Default for ClusterScope {
         Self {
             namespaces: BTreeSet::new(),
             excluded_namespaces: BTreeSet::new(),
+            namespace_labels: Selector::default(),
             classes: Vec::new(),
             nodes: Selector::default(),
             rollout_percent: 100,
@@ -192,6 +197,7 @@ impl PolicyResource {
         let mut object = Object::of("spec", tree)?;
         let priority = object.take("priority", priority)?.unwrap_or_default();
         let pods = object.take("podSelector", Selector::read)?.unwrap_or_default();
+        let owner_kinds = object.take("ownerKinds", texts)?.unwrap_or_default();
         let containers = object.take("containers", texts)?.unwrap_or_default();
         let verdict = object.take("schedule", verdict)?.unwrap_or(PolicyVerdict::Abstains);
         let is_paused = object.take("paused", flag)?.unwrap_or_default();
@@ -217,6 +223,7 @@ impl PolicyResource {
             changed,
             priority,
             pods,
+            owner_kinds,
             containers,
             verdict,
             is_paused,
@@ -225,17 +232,24 @@ impl PolicyResource {
         })
     }
 
-    /// Whether it is for a pod of this namespace with these labels.
-    pub fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        let ClusterScope { namespaces, excluded_namespaces, .. } = &self.cluster;
+    /// Whether it chooses namespaces by their labels.
+    pub fn needs_namespaces(&self) -> bool {
+        !self.cluster.namespace_labels.is_for_all()
+    }
+
+    /// Whether it is for a pod, by its labels, its owner and its namespace.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let ClusterScope { namespaces, excluded_namespaces, namespace_labels, .. } = &self.cluster;
         let is_of_namespace = match self.kind {
-            PolicyKind::Namespaced => self.namespace == namespace,
+            PolicyKind::Namespaced => self.namespace == pod.namespace,
             PolicyKind::Cluster => {
-                (namespaces.is_empty() || is_among(namespace, namespaces))
-                    && !is_among(namespace, excluded_namespaces)
+                (namespaces.is_empty() || is_among(&pod.namespace, namespaces))
+                    && !is_among(&pod.namespace, excluded_namespaces)
+                    && namespace_labels.matches(&pod.namespace_labels)
             }
         };
-        is_of_namespace && self.pods.matches(labels)
+        let is_of_owner = self.owner_kinds.is_empty() || self.owner_kinds.contains(&pod.owner.kind);
+        is_of_namespace && is_of_owner && self.pods.matches(&pod.labels)
     }
 
     /// Whether it is for this container, which is of this class and on this node, at this time.
@@ -248,7 +262,7 @@ impl PolicyResource {
         now: SystemTime,
     ) -> bool {
         let ClusterScope { classes, nodes, rollout_percent, expires, .. } = &self.cluster;
-        self.selects(&pod.namespace, &pod.labels)
+        self.selects(pod)
             && expires.is_none_or(|expires| now < expires)
             && (classes.is_empty() || classes.contains(&class))
             && (self.containers.is_empty() || is_among(&container.name, &self.containers))
@@ -321,6 +335,7 @@ fn verdict(path: &str, tree: &Tree) -> Result<PolicyVerdict, Problems> {
 fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<ClusterScope, Problems> {
     let default = ClusterScope::default();
     let (namespaces, excluded_namespaces) = object.take("namespaces", names)?.unwrap_or_default();
+    let namespace_labels = object.take("namespaceSelector", Selector::read)?.unwrap_or_default();
     let classes = object.take("qosClasses", |path, tree| list(path, tree, one_of(CLASSES)))?;
     let nodes = object.take("nodeSelector", Selector::read)?.unwrap_or_default();
     let rollout_percent = object.take("rolloutPercent", whole(0..=100))?;
@@ -330,6 +345,7 @@ fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<Cluste
     Ok(ClusterScope {
         namespaces,
         excluded_namespaces,
+        namespace_labels,
         classes: classes.unwrap_or_default(),
         nodes,
         rollout_percent: rollout_percent.unwrap_or(default.rollout_percent),

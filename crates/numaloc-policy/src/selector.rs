@@ -50,6 +50,11 @@ impl Selector {
         Ok(Self { requirements })
     }
 
+    /// Whether it takes all objects, whatever their labels are.
+    pub fn is_for_all(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|Requirement { key, operator, values }| {

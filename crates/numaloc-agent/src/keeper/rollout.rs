@@ -163,7 +163,7 @@ impl Rollouts {
 
 /// A number of the workload that a pod is of, as the status of policies has it.
 fn workload(facts: &Facts) -> String {
-    hash(&[&facts.pod.namespace, &facts.owner.kind, &facts.owner.name])
+    hash(&[&facts.pod.namespace, &facts.pod.owner.kind, &facts.pod.owner.name])
 }
 
 impl<D: Daemon> Keeper<D> {

@@ -64,6 +64,8 @@ struct State {
     forbidden: u32,
     /// Writes to this namespace are refused for want of a right; empty: none are.
     forbidden_namespace: String,
+    /// Lists of this path are refused for want of a right; empty: none are.
+    forbidden_list: String,
     /// The paths of kinds that are defined by custom resources.
     kinds: BTreeSet<String>,
     /// Number of writes of NodeMemoryLocality, and of the status of policies.
@@ -287,6 +289,11 @@ impl Cluster {
         namespace.clone_into(&mut self.state().forbidden_namespace);
     }
 
+    /// From now on the agent may not list this path.
+    pub fn forbid_list(&self, path: &str) {
+        self.state().forbidden_list = path.to_owned();
+    }
+
     async fn serve(&self, request: Request<kube::client::Body>) -> Result<Answer, std::io::Error> {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
@@ -327,6 +334,9 @@ impl Cluster {
                 self.watch(path, selector.to_owned(), from)
             }
             Method::GET if path.starts_with(LEASES) => self.lease(path),
+            Method::GET if path == self.state().forbidden_list => {
+                answer(StatusCode::FORBIDDEN, &json!({"code": 403, "message": "Forbidden"}))
+            }
             Method::GET if path.starts_with("/apis/") && !self.state().kinds.contains(path) => {
                 undefined()
             }

@@ -69,6 +69,73 @@ async fn a_policy_is_for_the_pods_and_nodes_that_it_selects() {
     until(async || intervals(&fake) == [25]).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_policy_selects_namespaces_by_labels() {
+    const NAMESPACES: &str = "/api/v1/namespaces";
+    let (cluster, fake, _agent) = begun();
+    let namespace = |team: &str| {
+        let labels = json!({"team": team});
+        cluster.put(NAMESPACES, "shop", json!({"metadata": {"name": "shop", "labels": labels}}));
+    };
+    let is_asked =
+        |requests: Vec<String>| requests.iter().any(|it| it == &format!("GET {NAMESPACES}"));
+    namespace("web");
+    cluster.policy("shop", "own", &each(30));
+    until(async || intervals(&fake) == [30, 30]).await;
+    assert!(!is_asked(cluster.requests()), "no policy needs their labels");
+    let mut policy = each(20);
+    policy["enforce"] = true.into();
+    policy["namespaceSelector"] = json!({"matchLabels": {"team": "db"}});
+    cluster.policy("", "databases", &policy);
+    until(async || is_asked(cluster.requests())).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(intervals(&fake), [30, 30]);
+    namespace("db");
+    until(async || intervals(&fake) == [20, 20]).await;
+    namespace("web");
+    until(async || intervals(&fake) == [30, 30]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_namespaces_that_may_not_be_listed_stop_new_decisions_and_are_reported() {
+    let (cluster, fake, _agent) = begun();
+    cluster.policy("shop", "own", &each(30));
+    until(async || intervals(&fake) == [30, 30]).await;
+    cluster.forbid_list("/api/v1/namespaces");
+    let mut policy = each(20);
+    policy["namespaceSelector"] = json!({"matchLabels": {"team": "db"}});
+    cluster.policy("", "databases", &policy);
+    cluster.policy("shop", "own", &each(40));
+    let is_reported = || {
+        let report = cluster.node_locality().unwrap_or_default();
+        let conditions = report["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let read = conditions.into_iter().find(|condition| condition["type"] == "ClusterRead");
+        read.is_some_and(|read| {
+            read["status"] == "False" && read["message"].to_string().contains("namespaces")
+        })
+    };
+    until(async || is_reported()).await;
+    assert_eq!(intervals(&fake), [30, 30], "the last decision is in force");
+    cluster.remove("/apis/numaloc.io/v1alpha1/clustermemorylocalitypolicies", "/databases");
+    until(async || intervals(&fake) == [40, 40]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_selects_pods_by_the_kind_of_their_workload() {
+    let (cluster, fake, _agent) = begun();
+    let mut policy = each(20);
+    policy["ownerKinds"] = json!(["StatefulSet", "Deployment"]);
+    cluster.policy("shop", "sets", &policy);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(intervals(&fake), [0; 0], "it is a pod without one");
+    cluster.change("shop/web-1", |pod| {
+        pod["metadata"]["labels"] = json!({"pod-template-hash": "5d9"});
+        pod["metadata"]["ownerReferences"] =
+            json!([{"kind": "ReplicaSet", "name": "web-5d9", "controller": true}]);
+    });
+    until(async || intervals(&fake) == [20, 20]).await;
+}
+
 #[tokio::test]
 async fn a_policy_ends_at_its_time() {
     let (cluster, fake, _agent) = begun();

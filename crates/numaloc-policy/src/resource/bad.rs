@@ -116,6 +116,7 @@ pub(super) fn instead(
     };
     // Each part that can be read narrows what it is for; one that cannot be read may mean all.
     let pods = object.take("podSelector", Selector::read).ok().flatten();
+    let owner_kinds = object.take("ownerKinds", texts).ok().flatten();
     let containers = object.take("containers", texts).ok().flatten();
     let priority = object.take("priority", priority).unwrap_or(Some(PRIORITY_MAX));
     let cluster = match kind {
@@ -129,6 +130,11 @@ pub(super) fn instead(
             ClusterScope {
                 namespaces,
                 excluded_namespaces,
+                namespace_labels: object
+                    .take("namespaceSelector", Selector::read)
+                    .ok()
+                    .flatten()
+                    .unwrap_or_default(),
                 classes: classes.ok().flatten().unwrap_or_default(),
                 nodes: object
                     .take("nodeSelector", Selector::read)
@@ -150,6 +156,7 @@ pub(super) fn instead(
         changed: status::changed(whole),
         priority: priority.unwrap_or_default(),
         pods: pods.unwrap_or_default(),
+        owner_kinds: owner_kinds.unwrap_or_default(),
         containers: containers.unwrap_or_default(),
         verdict: PolicyVerdict::Off,
         is_paused: false,
@@ -162,7 +169,17 @@ pub(super) fn instead(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Owner, Pod};
     use serde_json::json;
+
+    /// A pod of a StatefulSet, with this label.
+    fn pod(namespace: &str, app: &str) -> Pod {
+        let (namespace, labels) =
+            (namespace.to_owned(), [("app".to_owned(), app.to_owned())].into());
+        let owner = Owner { kind: "StatefulSet".to_owned(), ..Owner::default() };
+        let namespace_labels = [("team".to_owned(), "db".to_owned())].into();
+        Pod { namespace, labels, owner, namespace_labels, ..Pod::default() }
+    }
 
     fn known(kind: PolicyKind, spec: Value, before: Option<&KnownPolicy>) -> KnownPolicy {
         let object =
@@ -213,15 +230,18 @@ mod tests {
         let spec = json!({
             "enforce": true, "priority": 9, "schedule": {"policy": "none", "interval": "30 minutes"},
             "podSelector": {"matchLabels": {"app": "redis"}}, "namespaces": {"include": ["shop"]},
+            "namespaceSelector": {"matchLabels": {"team": "db"}}, "ownerKinds": ["StatefulSet"],
             "nodeSelector": 7, "rolloutPercent": 101, "expires": "1970-01-02T00:00:00Z",
         });
         let known = known(PolicyKind::Cluster, spec, None);
         let off = known.in_force().expect("it stops");
         assert_eq!((off.priority, &off.verdict), (9, &PolicyVerdict::Off));
         assert!(off.cluster.is_enforced && off.cluster.bounds.is_none());
-        let labels = |app: &str| [("app".to_owned(), app.to_owned())].into();
-        assert!(off.selects("shop", &labels("redis")) && !off.selects("shop", &labels("web")));
-        assert!(!off.selects("bank", &labels("redis")));
+        assert!(off.selects(&pod("shop", "redis")) && !off.selects(&pod("shop", "web")));
+        assert!(!off.selects(&pod("bank", "redis")));
+        let others = Pod { namespace_labels: Default::default(), ..pod("shop", "redis") };
+        assert!(!off.selects(&others));
+        assert!(!off.selects(&Pod { owner: Owner::default(), ..pod("shop", "redis") }));
         assert_eq!((off.cluster.rollout_percent, off.cluster.expires.is_some()), (100, true));
         let problem = known.problem().expect("one").to_string();
         let end = "; until it is corrected, memory of the containers that it is for stays";
@@ -233,6 +253,6 @@ mod tests {
         let spec = json!({"schedule": {"policy": "none", "interval": "5x"}, "enforce": true});
         let known = known(PolicyKind::Namespaced, spec, None);
         let off = known.in_force().expect("it stops");
-        assert!(!off.cluster.is_enforced && off.selects("shop", &Default::default()));
+        assert!(!off.cluster.is_enforced && off.selects(&pod("shop", "")));
     }
 }

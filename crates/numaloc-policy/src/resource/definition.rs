@@ -108,6 +108,9 @@ fn spec(kind: PolicyKind) -> Value {
             "description": "Of several policies that match a container, the highest priority decides, then the first name.",
         },
         "podSelector": described(selector(), "The pods, by their labels; all if it is empty or missing."),
+        "ownerKinds": described(
+            names(LABEL_MAX), "The workloads whose pods it is for, by kind (Deployment, StatefulSet, DaemonSet, Job, Pod or another); all if it is empty or missing.",
+        ),
         "containers": described(names(LABEL_MAX), "The containers of a pod, by name, with * and ? for any characters; all if it is empty or missing."),
         "schedule": schedule(),
         "paused": {
@@ -166,6 +169,7 @@ fn cluster() -> Value {
             "properties": {"include": names(LABEL_MAX), "exclude": names(LABEL_MAX)},
             "x-kubernetes-validations": [{"rule": both, "message": "a namespace is in both include and exclude"}],
         },
+        "namespaceSelector": described(selector(), "The namespaces, by their labels; all if it is empty or missing."),
         "qosClasses": {
             "type": "array", "maxItems": 3, "x-kubernetes-list-type": "set",
             "items": {"type": "string", "enum": super::CLASSES.map(|(name, _)| name)},

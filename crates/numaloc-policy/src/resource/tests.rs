@@ -1,6 +1,7 @@
 //! The settings of the cluster's policies, and the containers that they select.
 
 use super::*;
+use crate::Owner;
 use proptest::prelude::*;
 use serde_json::json;
 use std::time::{Duration, UNIX_EPOCH};
@@ -215,4 +216,38 @@ fn namespaces_and_containers_are_named_or_match() {
         let applies = policy.applies(&pod, &container, QosClass::Ls, &node(), now);
         assert_eq!(applies, expected, "{more}");
     }
+}
+
+#[test]
+fn namespaces_are_chosen_by_their_labels_and_workloads_by_their_kind() {
+    let (mut pod, container) = redis();
+    pod.namespace_labels = [("team".to_owned(), "db".to_owned())].into();
+    pod.owner = Owner { kind: "StatefulSet".to_owned(), name: "redis".to_owned() };
+    let db = json!({"matchLabels": {"team": "db"}});
+    for (kind, more, expected) in [
+        (PolicyKind::Cluster, json!({"namespaceSelector": db}), true),
+        (
+            PolicyKind::Cluster,
+            json!({"namespaceSelector": {"matchLabels": {"team": "web"}}}),
+            false,
+        ),
+        (
+            PolicyKind::Cluster,
+            json!({"namespaceSelector": db, "namespaces": {"exclude": ["shop"]}}),
+            false,
+        ),
+        (PolicyKind::Cluster, json!({"namespaceSelector": {}}), true),
+        (PolicyKind::Cluster, json!({"ownerKinds": ["Job"]}), false),
+        (PolicyKind::Namespaced, json!({"ownerKinds": ["Job", "StatefulSet"]}), true),
+    ] {
+        let mut spec = json!({"schedule": {"interval": "10m"}});
+        spec.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        let policy = policy(kind, spec);
+        let applies = policy.applies(&pod, &container, QosClass::Ls, &node(), UNIX_EPOCH);
+        assert_eq!(applies, expected, "{more}");
+        assert_eq!(policy.needs_namespaces(), more.to_string().contains("team"), "{more}");
+    }
+    let refused = json!({"schedule": {}, "namespaceSelector": {}});
+    let problem = read(PolicyKind::Namespaced, &refused).expect_err("it is in one namespace");
+    assert!(problem.contains("namespaceSelector"), "{problem}");
 }
