@@ -143,7 +143,8 @@ fn ask(plan: &v1::Plan, tell: &Sender<Stage>, yes: &Receiver<Profile>) -> Option
 enum Planned {
     Nothing,
     Refused,
-    Agreed(Box<MigrationSpec>),
+    /// The migration, and the bytes that its plan moves.
+    Agreed(Box<MigrationSpec>, u64),
 }
 
 /// Plans, shows the plan, and waits for an answer.
@@ -161,7 +162,9 @@ fn plan(
         return Ok(Planned::Nothing);
     }
     match ask(&plan, tell, yes) {
-        Some(options) => Ok(Planned::Agreed(Box::new(spec_with(&options)?))),
+        Some(options) => {
+            Ok(Planned::Agreed(Box::new(spec_with(&options)?), amount(plan.expected_bytes)))
+        }
         None => Ok(Planned::Refused),
     }
 }
@@ -175,14 +178,14 @@ fn migrate(
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     // The plan may wait for long, and does not look up all policies: the run plans again.
-    let spec = match plan(engine, target, tell, yes)? {
+    let (spec, planned) = match plan(engine, target, tell, yes)? {
         Planned::Nothing => return Ok(Some(NOTHING.to_owned())),
         Planned::Refused => return Ok(None),
-        Planned::Agreed(spec) => spec,
+        Planned::Agreed(spec, planned) => (spec, planned),
     };
     let ended = engine.run(&spec, &mut |job| {
         let is_cancelled = cancelled.load(Relaxed);
-        match tell.send(Stage::Running(progress(job, is_cancelled))) {
+        match tell.send(Stage::Running(progress(job, planned, is_cancelled))) {
             Err(_) => Next::Leave,
             Ok(()) if is_cancelled => Next::Cancel,
             Ok(()) => Next::Continue,
@@ -191,7 +194,8 @@ fn migrate(
     Ok(ended.map(|job| text::migration(&job, VIEW)))
 }
 
-fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
+/// The progress of a job. One that waits has no plan yet: that has the `planned` bytes that were agreed to.
+fn progress(job: &v1::Job, planned: u64, is_cancelled: bool) -> Progress {
     let progress = job.progress.clone().unwrap_or_default();
     Progress {
         job: match job.name.is_empty() {
@@ -199,7 +203,7 @@ fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
             false => format!("{} is {}", job.name, state(job)),
         },
         settled_bytes: amount(progress.settled_bytes),
-        planned_bytes: amount(progress.planned_bytes),
+        planned_bytes: Some(amount(progress.planned_bytes)).filter(|&it| it > 0).unwrap_or(planned),
         held_back: match progress.held_back.is_empty() {
             true => job.state_message.clone(),
             false => progress.held_back,
@@ -211,6 +215,19 @@ fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_waits_has_the_bytes_of_its_plan() {
+        let job = |planned_bytes| v1::Job {
+            name: "jobs/6".to_owned(),
+            state: v1::JobState::Queued.into(),
+            progress: Some(v1::JobProgress { planned_bytes, ..v1::JobProgress::default() }),
+            ..v1::Job::default()
+        };
+        let none = v1::Job { progress: None, ..job(0) };
+        let planned = [none, job(0), job(90)].map(|job| progress(&job, 100, false).planned_bytes);
+        assert_eq!(planned, [100, 100, 90]);
+    }
 
     /// A row is about one process, however many have had its pid.
     #[test]
