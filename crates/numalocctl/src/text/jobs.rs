@@ -7,7 +7,7 @@ use super::{
     fields::fields,
     members::members,
     migration::migration,
-    plan::plan,
+    plan::plan_alone,
     policy::{qos_class, spec_fields},
     table::Table,
     target::target,
@@ -165,7 +165,8 @@ pub fn job(job: &v1::Job, topology: &v1::Topology, view: View) -> String {
         let limits = spec.and_then(|spec| spec.limits).unwrap_or_default();
         let answer =
             v1::PlanMigrationResponse { plan: job.plan.clone(), policy, ..Default::default() };
-        text += &format!("\nplan:\n{}", plan(&answer, topology, &limits, view));
+        // Its options are among the fields of the job.
+        text += &format!("\nplan:\n{}", plan_alone(&answer, topology, &limits, view));
     }
     if has_ended {
         text += &format!("\n{}", migration(job, view));

@@ -37,6 +37,23 @@ pub fn plan(
     limits: &v1::Limits,
     view: View,
 ) -> String {
+    let mut text = plan_alone(answer, topology, limits, view);
+    let is_of_files = answer.plan.as_ref().is_some_and(|plan| plan.files.is_some());
+    let options = Policy::from(answer.policy.clone().unwrap_or_default()).options;
+    let asked = asked(&options);
+    if view.wide && !view.rows_alone() && !is_of_files && !asked.is_empty() {
+        let _ = writeln!(text, "options: {}", asked.join(", "));
+    }
+    text
+}
+
+/// The same without the options.
+pub fn plan_alone(
+    answer: &v1::PlanMigrationResponse,
+    topology: &v1::Topology,
+    limits: &v1::Limits,
+    view: View,
+) -> String {
     let none = v1::Plan::default();
     let plan = answer.plan.as_ref().unwrap_or(&none);
     if let Some(cached) = &plan.files {
@@ -57,10 +74,6 @@ pub fn plan(
         let _ = writeln!(text, "route: {}", route_text(route, topology));
     }
     totals(&mut text, plan, &options);
-    let asked = asked(&options);
-    if view.wide && !asked.is_empty() {
-        let _ = writeln!(text, "options: {}", asked.join(", "));
-    }
     colour::words(&text, view, |line| {
         let named = |name| line.starts_with(name).then_some((name, Style::Warning));
         let warning = ["left out:", "skipped:", "no room:", "warning:", "exposed:"]
