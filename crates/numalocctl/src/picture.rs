@@ -35,12 +35,17 @@ pub fn save(file: WholeFile, picture: &Picture, roots: &Roots) -> Result<PathBuf
 
 /// Place, time and command of a picture.
 fn origin(roots: &Roots) -> Origin {
-    let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     Origin {
         host: read::host_name(roots).unwrap_or_else(|_| "unknown host".to_owned()),
         time: fields::short(timestamp(SystemTime::now())),
-        command: words.collect::<Vec<_>>().join(" "),
+        command: command(),
     }
+}
+
+/// The arguments of the command line.
+pub fn command() -> String {
+    let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Puts the mappings of each process into the order that was asked for; those of before and after alike.

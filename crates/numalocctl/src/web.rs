@@ -19,5 +19,5 @@ pub use gate::Gate;
 pub use listen::Listening;
 pub use look::Looks;
 pub use records::Records;
-pub use report::write as report;
+pub use report::{before, write as report};
 pub use serve::start;

@@ -16,7 +16,8 @@ Examples:
   numalocctl web                                       prints the address; Ctrl-C ends it
   numalocctl web --standalone --listen 127.0.0.1:7007
   numalocctl web --listen unix:///run/user/0/numaloc.sock
-  numalocctl web --report before.html                  one file that needs no server";
+  numalocctl web --report before.html                  one file that needs no server
+  numalocctl web --report after.html --before before.html";
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,6 +28,9 @@ pub struct WebArgs {
     /// Write what the page shows into FILE.html, which needs no server, and end.
     #[arg(long, value_name = "FILE.html", conflicts_with = "listen", value_parser = parse_report)]
     pub report: Option<PathBuf>,
+    /// Compare with an earlier report, which is only read.
+    #[arg(long, value_name = "FILE.html", requires = "report", value_parser = parse_report)]
+    pub before: Option<PathBuf>,
     /// Serve a page that cannot move or cancel anything.
     #[arg(long, conflicts_with = "report")]
     pub read_only: bool,

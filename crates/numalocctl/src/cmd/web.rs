@@ -6,6 +6,7 @@ use crate::{
     engine::ScanPace,
     exit::{Code, Failure},
     output::{CommandResult, emit},
+    picture,
     web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
     whole_file::WholeFile,
 };
@@ -19,6 +20,7 @@ const REPORT_BUDGET: f64 = 100.0;
 /// Shows the host in a browser until Ctrl-C, as `top` does in a terminal.
 pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
     // A file that cannot be written is an error before the host is scanned.
+    let before = args.before.as_deref().map(web::before).transpose()?;
     let file = args.report.as_deref().map(WholeFile::create).transpose()?;
     let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };
     let engine = chosen(cli, around)?;
@@ -41,7 +43,10 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
     };
     let desk = Desk { feed, engine, records, about, note, delay: args.delay };
     let text = match file {
-        Some(file) => format!("{}\n", file.write(&web::report(desk, &looks)?)?.display()),
+        Some(file) => {
+            let page = web::report(desk, &looks, picture::command(), before)?;
+            format!("{}\n", file.write(&page)?.display())
+        }
         None => serve(args, desk, looks)?,
     };
     Ok(CommandResult { text, code: Code::Done })

@@ -179,7 +179,11 @@ mod tests {
     /// The page for a browser shows rows by a script, which no compiler checks.
     #[test]
     fn the_page_shows_each_field_of_a_row_and_sorts_by_each_column() {
-        let page = include_str!("../web/page/page.js");
+        let page = concat!(
+            include_str!("../web/page/shared.js"),
+            include_str!("../web/page/lists.js"),
+            include_str!("../web/page/details.js")
+        );
         let row = serde_json::to_value(full(1)).unwrap();
         for (field, value) in row.as_object().unwrap() {
             assert!(page.contains(&format!("row.{field}")), "{field}");

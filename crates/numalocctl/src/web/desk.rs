@@ -221,15 +221,21 @@ impl Desk {
         let detail = view.detail.as_ref().map(DetailDoc::new).filter(is_opened);
         let records = self.records.as_ref();
         let untold = || records?.trouble.clone();
-        let jobs = records.and_then(|records| records.jobs.as_deref());
+        let listed = records.and_then(|records| records.listed.as_ref());
+        let jobs = listed.map(|listed| &listed.jobs[..]);
+        let schedules = listed.map(|listed| &listed.schedules[..]);
+        let of_jobs = jobs.unwrap_or_default().iter().map(|job| (&job.name, job.spec.as_ref()));
+        let of_schedules = schedules.unwrap_or_default().iter();
+        let of_schedules = of_schedules.map(|each| (&each.name, each.spec.as_ref()));
         ViewDoc {
             serial,
             host: &self.about,
             top: TopDoc::new(&view, self.feed.source()),
             detail: detail.map(|detail| detail.largest(MAPPINGS)),
             jobs,
-            job_targets: jobs.unwrap_or_default().iter().map(job_target).collect(),
-            status: records.and_then(|records| records.status.as_ref()),
+            schedules,
+            targets: of_jobs.chain(of_schedules).map(target_of).collect(),
+            status: listed.map(|listed| &listed.status),
             migration,
             trouble: self.feed.trouble().or_else(untold),
             note: self.note.as_deref(),
@@ -237,10 +243,9 @@ impl Desk {
     }
 }
 
-/// The name of a job, and its target.
-fn job_target(job: &v1::Job) -> (&str, String) {
-    let target = job.spec.as_ref().and_then(|spec| spec.target.as_ref());
-    (&job.name, text::target(target))
+/// The name of a record, and its target.
+fn target_of<'a>((name, spec): (&'a String, Option<&v1::MigrationSpec>)) -> (&'a str, String) {
+    (name, text::target(spec.and_then(|spec| spec.target.as_ref())))
 }
 
 fn words(row: &RowKey) -> String {

@@ -7,7 +7,7 @@ use crate::{
 };
 use numaloc_api::v1;
 use numaloc_core::Profile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The data that changes while the page is open.
@@ -22,8 +22,10 @@ pub struct ViewDoc<'a> {
     pub detail: Option<DetailDoc>,
     /// As `jobs ls -o json`, without plans; null without the daemon, or before its first answer.
     pub jobs: Option<&'a [v1::Job]>,
-    /// The target of each of them, as `jobs ls` prints it, by its name.
-    pub job_targets: BTreeMap<&'a str, String>,
+    /// As `schedules ls -o json`; null where jobs are.
+    pub schedules: Option<&'a [v1::Schedule]>,
+    /// The target of each job and schedule, as `jobs ls` prints it, by the record's name.
+    pub targets: BTreeMap<&'a str, String>,
     /// As `status -o json`.
     pub status: Option<&'a v1::GetStatusResponse>,
     pub migration: Option<&'a MigrationDoc>,
@@ -131,6 +133,16 @@ pub struct FindingDoc {
     pub brings: String,
     /// Commands of a shell, in the order in which to run them.
     pub commands: Vec<String>,
+    /// The row that it takes to migrate, if that is all there is to do.
+    pub migrates: Option<RowDoc>,
+}
+
+/// A row, as requests of the page name it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum RowDoc {
+    Process { pid: i32, start: u64 },
+    Cgroup { cgroup: String },
 }
 
 /// Placement of a process's memory, by address.
@@ -144,7 +156,7 @@ pub struct PictureDoc {
     pub map: MapDoc,
 }
 
-/// A job in full, as `jobs get` prints it.
+/// A job or a schedule in full, as `jobs get` or `schedules get` prints it.
 #[derive(Serialize)]
 pub struct TextDoc {
     pub text: String,
@@ -160,9 +172,48 @@ pub struct RefusalDoc<'a> {
 #[derive(Serialize)]
 pub struct ReportDoc<'a> {
     pub view: ViewDoc<'a>,
+    /// The arguments of the command line.
+    pub command: String,
+    /// Jobs and schedules in full, by their names: the latest jobs.
+    pub texts: BTreeMap<String, String>,
+    /// The view of an earlier report, to compare with.
+    pub before: Option<BeforeDoc>,
     pub advice: Option<AdviceDoc>,
     /// Pictures by address: of processes with most remote memory, then of the largest.
     pub pictures: Vec<PictureDoc>,
     /// Missing information, and the reason.
     pub missing: Vec<String>,
+}
+
+/// An earlier report, as far as a later one compares with it.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BeforeDoc {
+    pub view: BeforeViewDoc,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BeforeViewDoc {
+    pub host: BeforeHostDoc,
+    pub top: BeforeTopDoc,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BeforeHostDoc {
+    pub name: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BeforeTopDoc {
+    pub time: Option<String>,
+    pub workloads: Vec<BeforeRowDoc>,
+    pub processes: Vec<BeforeRowDoc>,
+}
+
+/// What identifies a row, and what is compared.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BeforeRowDoc {
+    pub pid: Option<i32>,
+    pub start_time_ticks: Option<u64>,
+    pub cgroup: Option<String>,
+    pub remote_bytes: Option<u64>,
 }

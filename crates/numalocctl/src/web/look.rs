@@ -1,7 +1,7 @@
 //! The page's single requests: advice, a picture, a job. Each call scans again.
 
 use super::{
-    doc::{AdviceDoc, FindingDoc, PictureDoc, TextDoc},
+    doc::{AdviceDoc, FindingDoc, PictureDoc, RowDoc, TextDoc},
     route::Refusal,
 };
 use crate::{
@@ -15,7 +15,10 @@ use crate::{
     top::{RowKey, requested},
 };
 use http::StatusCode;
-use numaloc_api::{timestamp, v1, value::JobId};
+use numaloc_api::{
+    timestamp, v1,
+    value::{JobId, ScheduleId},
+};
 use numaloc_host::{Error, Roots, boot_id};
 use std::time::SystemTime;
 
@@ -35,7 +38,8 @@ impl Looks {
         let answer = (self.advise)()?;
         let finding = |finding: &v1::Finding| {
             let (what, brings) = text::finding_lines(finding);
-            FindingDoc { what, brings, commands: finding.commands.clone() }
+            let migrates = migrated(finding);
+            FindingDoc { what, brings, commands: finding.commands.clone(), migrates }
         };
         let findings = answer.advice.iter().flat_map(|advice| &advice.findings).map(finding);
         Ok(AdviceDoc { findings: findings.collect(), end: text::advice_end(&answer) })
@@ -70,8 +74,30 @@ impl Looks {
         Ok(TextDoc { text: text::job(&job, &topology, VIEW) })
     }
 
+    pub fn schedule(&self, id: &ScheduleId) -> Result<TextDoc, Failure> {
+        let Some(mut daemon) = self.engine.daemon() else {
+            return Err(Failure::NeedsDaemon { option: "a schedule" });
+        };
+        let schedule = daemon.ask(|daemon| daemon.get_schedule(id))?;
+        Ok(TextDoc { text: text::schedule(&schedule, VIEW) })
+    }
+
     pub fn cancel_job(&self, id: &JobId) -> Result<(), Failure> {
         self.engine.open()?.cancel_job(id)
+    }
+}
+
+/// The row whose migration, as the page plans it, is all that a finding asks for: its only command is one without options.
+fn migrated(finding: &v1::Finding) -> Option<RowDoc> {
+    let [command] = &finding.commands[..] else { return None };
+    let is_plain =
+        command.starts_with("numalocctl migrate ") && command.matches(" --").count() == 1;
+    match finding.who.as_ref().filter(|_| is_plain)? {
+        v1::finding::Who::Cgroup(path) => Some(RowDoc::Cgroup { cgroup: path.clone() }),
+        v1::finding::Who::Process(process) => Some(RowDoc::Process {
+            pid: process.pid,
+            start: fields::amount(process.start_time_ticks),
+        }),
     }
 }
 
@@ -94,6 +120,35 @@ mod tests {
     use crate::{args::Cli, place::Environment};
     use clap::Parser;
     use numaloc_host::identify;
+
+    #[test]
+    fn what_one_plain_migration_mends_can_be_migrated_here() {
+        let who = Some(v1::finding::Who::Cgroup("/a b".into()));
+        let finding = |commands: &[&str]| {
+            let commands = commands.iter().map(|line| (*line).to_owned()).collect();
+            migrated(&v1::Finding { who: who.clone(), commands, ..v1::Finding::default() })
+        };
+        let plain = "numalocctl migrate --cgroup '/a b'";
+        assert_eq!(finding(&[plain]), Some(RowDoc::Cgroup { cgroup: "/a b".into() }));
+        // The page would plan something else than these.
+        for commands in [
+            &["numalocctl migrate --cgroup '/a b' --home busy"][..],
+            &[plain, plain],
+            &["echo 1 > /a"],
+            &[],
+        ] {
+            assert_eq!(finding(commands), None, "{commands:?}");
+        }
+        let id = v1::ProcessId { pid: 7, start_time_ticks: 9 };
+        let process = v1::Finding {
+            who: Some(v1::finding::Who::Process(id)),
+            commands: vec!["numalocctl migrate --pid 7".into()],
+            ..v1::Finding::default()
+        };
+        assert_eq!(migrated(&process), Some(RowDoc::Process { pid: 7, start: 9 }));
+        let whole = v1::Finding { who: None, ..process };
+        assert_eq!(migrated(&whole), None);
+    }
 
     #[test]
     fn the_picture_of_a_process_is_not_that_of_a_later_one_with_its_pid() {

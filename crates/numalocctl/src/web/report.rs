@@ -1,14 +1,24 @@
 //! The page as it is served, and as one file that needs no server.
 
-use super::{desk::Desk, doc::ReportDoc, gate, look::Looks, records::Records};
+use super::{
+    desk::Desk,
+    doc::{BeforeDoc, ReportDoc},
+    gate,
+    look::Looks,
+    records::Records,
+};
 use crate::{
     doc::{TopDoc, TopRowDoc},
     exit::Failure,
     signals,
     top::RowKey,
 };
+use numaloc_api::value::{JobId, ScheduleId};
 use std::{
     cmp::Reverse,
+    collections::BTreeMap,
+    fs,
+    path::Path,
     sync::atomic::Ordering::Relaxed,
     thread,
     time::{Duration, Instant},
@@ -16,12 +26,27 @@ use std::{
 
 const PAGE: &str = include_str!("page/index.html");
 pub const STYLE: &str = include_str!("page/page.css");
-pub const SCRIPT: &str = include_str!("page/page.js");
+pub const SCRIPT: &str = concat!(
+    include_str!("page/shared.js"),
+    include_str!("page/requests.js"),
+    include_str!("page/lists.js"),
+    include_str!("page/details.js"),
+    include_str!("page/looks.js"),
+    include_str!("page/changes.js"),
+    include_str!("page/page.js"),
+);
 /// The mark in the page in place of its style and its script.
 const HEAD: &str = "<!-- head -->";
 
+/// What the data of a report follows.
+const DATA: &str = "<script type=\"application/json\" id=\"report\">";
+
 /// Processes that have a picture in a report at most.
 const PICTURES: usize = 5;
+/// The latest jobs that a report has in full.
+const JOBS: usize = 20;
+/// The largest report that is read.
+const BEFORE_MAX: u64 = 64 << 20;
 /// The longest time until all processes have been looked at.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two scans.
@@ -29,15 +54,43 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// The page as it is served.
 pub fn served() -> String {
-    let head = "<link rel=\"stylesheet\" href=\"page.css\"><script src=\"page.js\" defer></script>";
+    let head = "<link rel=\"stylesheet\" href=\"page.css\"><script type=\"module\" src=\"page.js\"></script>";
     PAGE.replacen(HEAD, head, 1)
 }
 
-/// Scans until all visible memory is known, and returns a page with it. The page names missing information.
+/// Reads a report, to compare a later one with it.
+///
+/// # Errors
+/// The file cannot be read, or is not a report.
+pub fn before(path: &Path) -> Result<BeforeDoc, Failure> {
+    let failed =
+        |why: &str| Failure::Usage(format!("cannot compare with {}: {why}", path.display()));
+    let read = || {
+        let is_too_large = fs::metadata(path)?.len() > BEFORE_MAX;
+        Ok::<_, std::io::Error>(if is_too_large {
+            String::new()
+        } else {
+            fs::read_to_string(path)?
+        })
+    };
+    let page = read().map_err(|error| failed(&error.to_string()))?;
+    let data = page.split_once(DATA).and_then(|(_, rest)| rest.split_once("</script>"));
+    let none = "it is not a report of numalocctl web --report";
+    let (data, _) = data.ok_or_else(|| failed(none))?;
+    serde_json::from_str(data).map_err(|_| failed(none))
+}
+
+/// Scans until all visible memory is known, and returns a page with it, compared with an earlier report. The page names
+/// missing information.
 ///
 /// # Errors
 /// Ctrl-C, or the document cannot be written as JSON.
-pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
+pub fn write(
+    mut desk: Desk,
+    looks: &Looks,
+    command: String,
+    before: Option<BeforeDoc>,
+) -> Result<String, Failure> {
     let interrupted = signals::interrupted()?;
     let begin = Instant::now();
     // CPU use takes two looks.
@@ -68,7 +121,20 @@ pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
             Err(failure) => tell(&format!("picture of {name}"), failure),
         }
     }
-    page(&ReportDoc { view, advice, pictures, missing })
+    let mut texts = BTreeMap::new();
+    let jobs = view.jobs.unwrap_or_default().iter().filter_map(|job| JobId::from_name(&job.name));
+    let schedules = view.schedules.unwrap_or_default().iter();
+    let schedules = schedules.filter_map(|each| ScheduleId::from_name(&each.name));
+    let jobs = jobs.take(JOBS).map(|id| (id.to_string(), looks.job(&id)));
+    for (name, text) in
+        jobs.chain(schedules.take(JOBS).map(|id| (id.to_string(), looks.schedule(&id))))
+    {
+        match text {
+            Ok(text) => drop(texts.insert(name, text.text)),
+            Err(failure) => tell(&name, failure),
+        }
+    }
+    page(&ReportDoc { view, command, texts, before, advice, pictures, missing })
 }
 
 /// The processes that are drawn: those with most remote memory, and then the largest ones, so that a report after a
@@ -95,7 +161,7 @@ fn page(document: &ReportDoc<'_>) -> Result<String, Failure> {
     let head = format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <style nonce=\"{nonce}\">\n{STYLE}</style>\n\
-         <script type=\"application/json\" id=\"report\">{data}</script>\n\
+         {DATA}{data}</script>\n\
          <script type=\"module\" nonce=\"{nonce}\">\n{SCRIPT}</script>"
     );
     Ok(PAGE.replacen(HEAD, &head, 1))
@@ -129,5 +195,26 @@ mod tests {
         assert!(
             !served().contains(HEAD) && !SCRIPT.contains("</script") && !STYLE.contains("</style")
         );
+    }
+
+    #[test]
+    fn a_report_is_compared_with_reports_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let path = folder.path().join("a.html");
+            fs::write(&path, text).unwrap();
+            before(&path).map_err(|failure| failure.to_string())
+        };
+        for text in ["", "<html>", DATA, &format!("{DATA}{{}}</script>"), "\0"] {
+            let why = read(text).expect_err(text);
+            assert!(why.contains("is not a report of numalocctl web --report"), "{why}");
+        }
+        let why = before(Path::new("/no/such.html")).expect_err("it is missing").to_string();
+        assert!(why.starts_with("cannot compare with /no/such.html: No such file"), "{why}");
+        let data = r#"{"view": {"host": {"name": "db1"}, "top": {"time": null, "more": 1,
+            "workloads": [{"cgroup": "/a", "remote_bytes": 7}], "processes": []}}}"#;
+        let earlier = read(&format!("<head>{DATA}{data}</script>")).expect("a report").view;
+        let row = &earlier.top.workloads[0];
+        assert_eq!((row.cgroup.as_deref(), row.remote_bytes), (Some("/a"), Some(7)));
     }
 }

@@ -3,7 +3,7 @@
 use super::doc::RefusalDoc;
 use crate::top::RowKey;
 use http::{Method, StatusCode};
-use numaloc_api::value::JobId;
+use numaloc_api::value::{JobId, ScheduleId};
 use numaloc_core::{Identity, Profile};
 use serde::Deserialize;
 
@@ -21,6 +21,8 @@ pub enum Route {
     Map(RowKey),
     /// A job in full.
     Job(JobId),
+    /// A schedule in full.
+    Schedule(ScheduleId),
     /// A change, which the body names.
     Change(ChangeKind),
 }
@@ -108,6 +110,11 @@ pub fn route(method: &Method, path: &str, query: &str) -> Result<Route, Refusal>
         "/api/job" => {
             let named = value(query, "name").and_then(JobId::from_name);
             (get, named.map(Route::Job).ok_or_else(|| bad("name a job: name=jobs/ID")))
+        }
+        "/api/schedule" => {
+            let named = value(query, "name").and_then(ScheduleId::from_name);
+            let bad = || bad("name a schedule: name=schedules/ID");
+            (get, named.map(Route::Schedule).ok_or_else(bad))
         }
         "/api/session" => (post, Ok(Route::Session)),
         "/api/watch" => (post, Ok(Route::Change(ChangeKind::Watch))),
@@ -213,14 +220,21 @@ mod tests {
         assert_eq!(asked("GET", "/page.js?x=1"), Ok(Route::File(PageFile::Script)));
         assert_eq!(asked("GET", "/api/view"), Ok(Route::View(0)));
         assert_eq!(asked("GET", "/api/view?seen=7"), Ok(Route::View(7)));
+        let id = ScheduleId::from_name("schedules/7").unwrap();
+        assert_eq!(asked("GET", "/api/schedule?name=schedules/7"), Ok(Route::Schedule(id)));
         assert_eq!(asked("GET", "/api/map?pid=7&start=9"), Ok(Route::Map(RowKey::Process(7, 9))));
         for path in
             ["/index.html", "/api", "/api/", "/api/view/", "/../etc/passwd", "/%2e%2e", "//", ""]
         {
             assert_eq!(asked("GET", path), Err(404), "{path}");
         }
-        for target in ["/api/view?seen=x", "/api/map", "/api/map?pid=x&start=1", "/api/job?name=x"]
-        {
+        for target in [
+            "/api/view?seen=x",
+            "/api/map",
+            "/api/map?pid=x&start=1",
+            "/api/job?name=x",
+            "/api/schedule?name=jobs/1",
+        ] {
             assert_eq!(asked("GET", target), Err(400), "{target}");
         }
     }

@@ -178,6 +178,7 @@ impl Server {
             Route::Advice => self.look(|looks| looks.advice()).await,
             Route::Map(row) => self.look(move |looks| looks.picture(&row)).await,
             Route::Job(id) => self.look(move |looks| looks.job(&id)).await,
+            Route::Schedule(id) => self.look(move |looks| looks.schedule(&id)).await,
             Route::Change(kind) => {
                 if !kind.is_a_look() {
                     self.gate.check_change()?;

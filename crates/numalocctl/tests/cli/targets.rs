@@ -91,7 +91,7 @@ fn the_page_has_each_field_of_a_target() {
     let web = Web::by(&fake);
     let view = web.shows("jobs", |view| view["jobs"].is_array());
     for (field, _, printed) in &targets {
-        let shown = view["job_targets"][format!("jobs/{field}")].as_str().unwrap_or_default();
+        let shown = view["targets"][format!("jobs/{field}")].as_str().unwrap_or_default();
         assert!(shown.contains(printed), "{field}: {view}");
     }
     web.end();

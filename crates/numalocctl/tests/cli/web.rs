@@ -2,6 +2,9 @@
 //! browser.
 
 mod crowd;
+mod hosts;
+
+use hosts::{crowd, hostile, named};
 
 use crate::{
     answers::{job, live},
@@ -134,7 +137,7 @@ fn a_page_is_served_with_what_top_and_jobs_show() {
     }
     assert_eq!(view["jobs"][0]["name"], "jobs/42");
     let listed = text(&fake.run("jobs ls -o wide"), 0);
-    let target = view["job_targets"]["jobs/42"].as_str().expect("a target");
+    let target = view["targets"]["jobs/42"].as_str().expect("a target");
     assert!(!target.is_empty() && listed.contains(target), "{target}: {listed}");
     assert!(view["jobs"][0].get("plan").is_none_or(Value::is_null), "plans are large");
     assert_eq!(view["status"]["caller"], "uid:0");
@@ -143,12 +146,22 @@ fn a_page_is_served_with_what_top_and_jobs_show() {
         (status, &advice["findings"][0]["commands"][0]),
         (200, &json!("numalocctl migrate --cgroup /redis"))
     );
+    assert_eq!(advice["findings"][0]["migrates"], json!({"cgroup": "/redis"}));
+    assert_eq!(advice["findings"][1]["migrates"], Value::Null);
     let (status, text) = web.get("job?name=jobs/42");
     assert!(
         status == 200 && text["text"].as_str().unwrap().starts_with("jobs/42 running"),
         "{text}"
     );
     assert_eq!(web.get("job?name=jobs/1").0, 404);
+    let schedule = &view["schedules"][0];
+    assert_eq!((&schedule["name"], &schedule["interval"]), (&json!("schedules/7"), &json!("30s")));
+    assert_eq!(view["schedules"].as_array().unwrap().len(), 200, "of a thousand");
+    let (status, text) = web.get("schedule?name=schedules/7");
+    assert!(
+        status == 200 && text["text"].as_str().unwrap().starts_with("schedules/7 waiting"),
+        "{text}"
+    );
     assert_eq!(web.post("watch", json!({"pid": 4711, "start": 90_000})).0, 200);
     web.shows("the detail", |view| view["detail"]["mappings"][0]["name"] == "[heap]");
     web.end();
@@ -327,21 +340,6 @@ fn what_cannot_be_is_refused_first() {
     fails("web --report a.html --listen 127.0.0.1:0", 2, "cannot be used with");
 }
 
-/// A host whose names are markup.
-fn hostile() -> Script {
-    const EVIL: &str = "</script><img src=x onerror=alert(1)>";
-    let mut view = live();
-    view.groups[0].cgroup = format!("/{EVIL}");
-    view.processes[0].comm = EVIL.into();
-    view.processes[1].comm = "<!--<script>".into();
-    let detail = view.detail.as_mut().unwrap();
-    (detail.threads[0].comm, detail.mappings[0].name) = (EVIL.into(), EVIL.into());
-    view.jobs[0].progress.as_mut().unwrap().held_back = EVIL.into();
-    let evil =
-        v1::Job { creator: EVIL.into(), state_message: EVIL.into(), ..job(JobState::Running, 1) };
-    Script { live: Some(view), jobs: vec![evil], ..Script::default() }
-}
-
 #[test]
 fn a_report_is_one_file_that_names_cannot_break() {
     let fake = Fake::start(hostile());
@@ -362,6 +360,11 @@ fn a_report_is_one_file_that_names_cannot_break() {
         data["advice"]["findings"][0]["brings"],
         "moves 600.0 MiB from node 2 to node 0 in about 500 ms; it uses 1.2 CPUs"
     );
+    let text = data["texts"]["jobs/42"].as_str().expect("as jobs get prints it");
+    assert!(text.contains("\nplan:\n"), "{text}");
+    assert!(data["texts"]["schedules/7"].as_str().unwrap().starts_with("schedules/7 waiting"));
+    let command = data["command"].as_str().expect("the command");
+    assert!(command.contains("web --delay 100ms --report "), "{command}");
     assert!(!before.contains("<img") && !after.contains("<img src=x"));
     assert!(before.contains("default-src 'none'; script-src 'nonce-"), "{before}");
     for words in [" src=\"http", " href=\"http", "<link rel=\"stylesheet\"", "@import", "url("] {
@@ -369,60 +372,40 @@ fn a_report_is_one_file_that_names_cannot_break() {
     }
 }
 
-/// A host with a thousand workloads, each with a process; every third has memory on the other node.
-fn crowd() -> v1::LiveView {
-    let mut view = hostile().live.unwrap();
-    let (group, process) = (view.groups[0].clone(), view.processes[0].clone());
-    for number in 1..1000 {
-        let pid = 10_000 + number;
-        let remote = if number % 3 == 0 { number } else { 0 };
-        let cgroup = format!("/system.slice/service-{number:04}.service");
-        let bytes = |mib: i32| i64::from(mib) << 20;
-        let (local_bytes, remote_bytes) = (bytes(2000 - number), bytes(remote));
-        let on = |node_id, bytes| v1::NodeBytes { node_id, bytes };
-        let nodes = vec![on(0, local_bytes), on(2, remote_bytes)];
-        let shares = Some(v1::LiveShares { local_bytes, remote_bytes, ..Default::default() });
-        view.groups.push(v1::LiveGroup {
-            cgroup,
-            nodes: nodes.clone(),
-            own_nodes: nodes.clone(),
-            own_shares: shares,
-            ..group.clone()
-        });
-        let pages = v1::LivePages { nodes, shares, ..process.pages.clone().unwrap() };
-        view.processes.push(v1::LiveProcess {
-            process: Some(v1::ProcessId { pid, start_time_ticks: 90_000 }),
-            comm: format!("server-{number:04}"),
-            group_index: Some(number),
-            pages: Some(pages),
-            ..process.clone()
-        });
-    }
-    // One that lives: this program. A picture is drawn of the process with this start time alone.
-    let drawn = i32::try_from(std::process::id()).unwrap();
-    let started = numaloc_host::identify(&numaloc_host::Roots::default(), [drawn]).unwrap();
-    let start_time_ticks = i64::try_from(started[&drawn].start_time).unwrap();
-    view.processes.push(v1::LiveProcess {
-        process: Some(v1::ProcessId { pid: drawn, start_time_ticks }),
-        comm: "drawn".into(),
-        group_index: Some(3),
-        pages: Some(v1::LivePages {
-            nodes: vec![v1::NodeBytes { node_id: 2, bytes: 4 << 30 }],
-            shares: Some(v1::LiveShares { remote_bytes: 4 << 30, ..Default::default() }),
-            ..process.pages.clone().unwrap()
-        }),
-        ..process
-    });
-    view
+#[test]
+fn a_report_has_what_an_earlier_one_had() {
+    let fake = Fake::start(script());
+    let file = |name: &str| fake.folder().join(name).display().to_string();
+    let (before, after) = (file("before.html"), file("after.html"));
+    let report = |options: &str| {
+        text(&fake.run(&format!("web --delay 100ms --report {options}")), 0);
+    };
+    report(&before);
+    report(&format!("{after} --before {before}"));
+    let page = fs::read_to_string(after).unwrap();
+    let data = page.split_once("id=\"report\">").unwrap().1.split_once("</script>").unwrap().0;
+    let data: Value = serde_json::from_str(data).unwrap();
+    let earlier = &data["before"]["view"]["top"];
+    assert_eq!(earlier["time"], data["view"]["top"]["time"], "the fake's clock stands still");
+    let row = json!({"pid": null, "start_time_ticks": null, "cgroup": "/redis", "remote_bytes": 610 << 20});
+    assert_eq!(earlier["workloads"], json!([row]), "of rows what is compared");
+    assert_eq!(earlier["processes"][0]["pid"], 4711);
+    // What is there is not overwritten for a report that cannot be compared.
+    let line = format!("web --report {} --before /no/such.html", file("new.html"));
+    refused(&line, &fake.run(&line), 2, "cannot compare with /no/such.html");
+    assert!(!fake.folder().join("new.html").exists());
+    fails("web --before a.html", 2, "--report");
 }
 
 /// For tests/web/check: a page of a host with a thousand workloads. Prints its address, and then obeys lines: `stop`
-/// and `start` the daemon, `report FILE`, `seen CALL`, `page read-only`. Ends with its input.
+/// and `start` the daemon, `report FILE`, `seen CALL`, `page read-only`, `page named` (a host with ten workloads). Ends
+/// with its input.
 #[test]
 #[ignore = "tests/web/check starts it"]
 fn for_a_browser() {
     let host = || Script { live: Some(crowd()), ..hostile() };
     let mut fake = Fake::start(host());
+    let shop = Fake::start(named());
     let mut pages = Vec::new();
     let mut page = |fake: &Fake, options: &str| {
         let web = Web::unopened(fake.command(&format!("web --delay 500ms {options}")));
@@ -440,6 +423,15 @@ fn for_a_browser() {
             ("report", file) => {
                 text(&fake.run(&format!("web --delay 100ms --report {file}")), 0);
             }
+            ("compare", files) => {
+                let (before, after) = files.split_once(' ').unwrap();
+                let line = format!("web --delay 100ms --report {after} --before {before}");
+                text(&shop.run(&line), 0);
+            }
+            ("report-named", file) => {
+                text(&shop.run(&format!("web --delay 100ms --report {file}")), 0);
+            }
+            ("page", "named") => page(&shop, ""),
             ("page", _) => page(&fake, "--read-only"),
             (_, call) => println!("{} {call}", fake.seen(call).len()),
         }
