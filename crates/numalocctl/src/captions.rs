@@ -6,7 +6,7 @@ use crate::{
 };
 use numaloc_core::{
     NodeId, NodeSet,
-    picture::{AreaRow, Cell, OtherAreas, Panel, Picture, Side},
+    picture::{AreaRow, Cell, DRAWN_PERCENT, OtherAreas, Panel, Picture, Side},
 };
 use std::cmp::Reverse;
 
@@ -23,9 +23,17 @@ pub struct Origin {
 impl Origin {
     /// `db1, 2026-11-26T08:16:33Z, numalocctl 0.1.0: locality --pid 4711 --draw`.
     pub fn words(&self) -> String {
-        let version = env!("CARGO_PKG_VERSION");
-        let Self { host, time, command } = self;
-        clean(&format!("{host}, {time}, numalocctl {version}: {command}"))
+        format!("{}, {}", self.place(), self.program())
+    }
+
+    /// `db1, 2026-11-26T08:16:33Z`.
+    pub fn place(&self) -> String {
+        clean(&format!("{}, {}", self.host, self.time))
+    }
+
+    /// `numalocctl 0.1.0: locality --pid 4711 --draw`.
+    pub fn program(&self) -> String {
+        clean(&format!("numalocctl {}: {}", env!("CARGO_PKG_VERSION"), self.command))
     }
 }
 
@@ -124,6 +132,13 @@ pub fn other(other: &OtherAreas) -> Option<String> {
     }
 }
 
+/// The mappings that a picture shows one by one.
+pub fn bars_have() -> String {
+    format!(
+        "Mappings with {DRAWN_PERCENT} % of a process's memory, and of its remote memory, are shown one by one."
+    )
+}
+
 /// Notes on the whole picture: estimates, and parts that are left out.
 pub fn notes(picture: &Picture) -> Vec<String> {
     let mut notes = Vec::new();
@@ -138,7 +153,10 @@ pub fn notes(picture: &Picture) -> Vec<String> {
     }
     let has_shared = |panel: &&Panel| panel.sides().any(|side| side.total().shared_bytes > 0);
     if picture.panels.iter().filter(has_shared).count() > 1 {
-        notes.push("Memory that several processes map is drawn for each of them.".to_owned());
+        notes.push(
+            "Memory that several processes map counts for each of them, and has a bar for the one with most of it."
+                .to_owned(),
+        );
     }
     if picture.left_out > 0 {
         let processes = if picture.left_out == 1 { "process" } else { "processes" };

@@ -10,7 +10,7 @@ use crate::{
     whole_file::WholeFile,
 };
 use numaloc_api::timestamp;
-use numaloc_core::picture::{After, AreaRow, Picture};
+use numaloc_core::picture::{After, AreaRow, Picture, leave_bars};
 use numaloc_engine::Members;
 use numaloc_executor::PlannedMigration;
 use numaloc_host::{Roots, Viewer, read};
@@ -30,7 +30,14 @@ pub fn file(path: Option<&Path>) -> Result<Option<WholeFile>, Failure> {
 }
 
 pub fn save(file: WholeFile, picture: &Picture, roots: &Roots) -> Result<PathBuf, Failure> {
-    file.write(&svg::svg(picture, &origin(roots)))
+    file.write(&svg::svg(&drawn(picture), &origin(roots)))
+}
+
+/// A picture with the mappings that are drawn: documents have all of them.
+pub fn drawn(picture: &Picture) -> Picture {
+    let mut drawn = picture.clone();
+    leave_bars(&mut drawn);
+    drawn
 }
 
 /// Place, time and command of a picture.

@@ -8,7 +8,9 @@ mod page;
 mod scale;
 mod style;
 
-use crate::captions::{Origin, about, amounts, name, notes, other, place, remote, sums, title};
+use crate::captions::{
+    Origin, about, amounts, bars_have, name, notes, other, place, remote, sums, title,
+};
 use crate::units::size;
 use bar::{Bar, Mark, Paint};
 use numaloc_core::{
@@ -36,13 +38,11 @@ const BAR: i32 = 24;
 const MARKS: i32 = 8;
 /// Height of the bar for a whole process, and for joined rows.
 const SUM: i32 = 18;
-/// The line above a bar that shows the mapping's share.
-const SHARE: i32 = 3;
 const SCALE: i32 = 18;
 
 const HOW: &str = "A bar is a mapping, with its addresses from left to right. All bars are equally long: the scale below a bar says how \
-    many addresses it has, and the line above it is as long as the mapping's share of the process's resident memory. The height says how \
-    much of a column's addresses is resident.";
+    many addresses it has, and the words below it its share of the process's resident memory. The height says how much of a column's \
+    addresses is resident.";
 
 /// Draws a picture, with its origin.
 pub fn svg(picture: &Picture, origin: &Origin) -> String {
@@ -79,9 +79,14 @@ fn what(picture: &Picture) -> &'static str {
 /// The title, where the picture is from, and the legend. Returns the height that they take.
 fn draw_head(page: &mut Page, picture: &Picture, origin: &Origin, colours: &Colours) -> i32 {
     page.text("title", what(picture), (MARGIN, 26), Anchor::Begins);
-    page.text("faint", &fitting(&origin.words(), 12, ROOM), (MARGIN, 46), Anchor::Begins);
-    let mut y = legend(page, picture, colours, 56) + LINE;
-    for words in std::iter::once(HOW.to_owned()).chain(notes(picture)) {
+    let mut y = 46;
+    let command = wrapped(&origin.program(), 12, ROOM);
+    for line in [fitting(&origin.place(), 12, ROOM)].into_iter().chain(command) {
+        page.text("faint", &line, (MARGIN, y), Anchor::Begins);
+        y += LINE;
+    }
+    y = legend(page, picture, colours, y - 6) + LINE;
+    for words in [HOW.to_owned(), bars_have()].into_iter().chain(notes(picture)) {
         for line in wrapped(&words, 12, ROOM) {
             page.text("faint", &line, (MARGIN, y), Anchor::Begins);
             y += LINE;
@@ -223,9 +228,7 @@ fn draw_row(page: &mut Page, panel: &Panel, paint: Paint<'_>, index: usize, top:
         false => page.text("faint", &place, (WIDTH - MARGIN, y), Anchor::Ends),
     }
     y += 6;
-    page.rect("class=\"mark\"", (LEFT, y), (share(row, &panel.before), SHARE));
-    y += SHARE + 2;
-    for (index, row) in rows.iter().enumerate() {
+    for (index, (row, side)) in rows.iter().zip(panel.sides()).enumerate() {
         let cell = row.total();
         page.group(&amounts(&cell, &panel.home), |page| {
             Bar { row, at: (LEFT, y), size: (BARS, BAR) }.draw(page, paint);
@@ -237,6 +240,7 @@ fn draw_row(page: &mut Page, panel: &Panel, paint: Paint<'_>, index: usize, top:
             y += SCALE;
         }
         let held = held(&cell, panel, row.is_sampled());
+        let held = format!("{held}, {} of the process", share(&cell, side));
         page.text("", &held, (LEFT + BARS, y + 12), Anchor::Ends);
         let by_node = fitting_list(&amounts(&cell, &panel.home), BARS - width(&held, 12) - 16);
         page.text("", &by_node, (LEFT, y + 12), Anchor::Begins);
@@ -256,10 +260,13 @@ fn fitting_list(list: &str, room: i32) -> String {
     fits.unwrap_or_else(|| format!("{} nodes", parts.len()))
 }
 
-/// Length of the line for a mapping's share of its process's resident memory. A small share still has a line.
-fn share(row: &AreaRow, side: &Side) -> i32 {
-    let (part, all) = (row.total().resident_bytes(), side.total().resident_bytes().max(1));
-    ((u128::from(part) * BARS as u128 / u128::from(all)) as i32).max(1)
+/// A mapping's share of its process's resident memory: `75 %`.
+fn share(cell: &Cell, side: &Side) -> String {
+    let (part, all) = (cell.resident_bytes(), side.total().resident_bytes().max(1));
+    match u128::from(part) * 100 / u128::from(all) {
+        0 => "less than 1 %".to_owned(),
+        percent => format!("{percent} %"),
+    }
 }
 
 /// `~4.0 GiB resident, 50.0 % remote`.

@@ -4,12 +4,14 @@
 //! with the bytes that are resident in it by node. So the size of a picture follows its width, not the amount of memory.
 
 mod areas;
+mod bars;
 mod collect;
 mod sample;
 #[cfg(test)]
 mod tests;
 
 pub use areas::{Area, areas};
+pub use bars::{DRAWN_PERCENT, leave_bars};
 pub use collect::{Bounds, Read, Stretch, again, side};
 
 use crate::machine::ids::{NodeId, NodeSet};
@@ -161,6 +163,14 @@ impl Panel {
             After::None | After::Ended => None,
         };
         std::iter::once(&self.before).chain(after)
+    }
+
+    fn sides_mut(&mut self) -> impl Iterator<Item = &mut Side> {
+        let after = match &mut self.after {
+            After::Seen(side) => Some(side),
+            After::None | After::Ended => None,
+        };
+        std::iter::once(&mut self.before).chain(after)
     }
 }
 

@@ -43,7 +43,7 @@ pub fn run(
     let report = shown(cli, &document, |document, _| {
         let shown = match &document.file {
             Some(file) => format!("{}\n", clean(file)),
-            None => text::map(&picture, canvas),
+            None => text::map(&picture::drawn(&picture), canvas),
         };
         shown + &text::left_out(&document.missing)
     })?;

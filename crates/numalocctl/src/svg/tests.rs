@@ -10,7 +10,7 @@ fn drawn(name: &str, picture: &Picture) -> String {
         time: "2026-11-26T08:16:33Z".into(),
         command: "migrate --pid 4711 --draw moved.svg".into(),
     };
-    let text = svg(picture, &origin);
+    let text = svg(&crate::picture::drawn(picture), &origin);
     if let Some(directory) = env::var_os("NUMALOC_PICTURES") {
         fs::write(PathBuf::from(directory).join(name), &text).unwrap();
     }
@@ -63,8 +63,16 @@ fn a_picture_says_what_it_is_and_where_it_is_from() {
         "<desc id=\"numaloc-desc\">4711 redis-server, home node 0: 4.1 GiB resident, 51.1 % remote",
         "prefers-color-scheme:dark",
         ">555555756000-555655756000, 4.0 GiB of addresses<",
+        ">db1, 2026-11-26T08:16:33Z<",
+        concat!(
+            ">numalocctl ",
+            env!("CARGO_PKG_VERSION"),
+            ": migrate --pid 4711 --draw moved.svg<"
+        ),
+        "% of the process<",
+        ">Mappings with 95 % of a process's memory, and of its remote memory, are shown one by one.<",
         ">7f1000000000-7f1006000000, 96.0 MiB of addresses, mapped shared<",
-        ">Memory that several processes map is drawn for each of them.<",
+        ">Memory that several processes map counts for each of them, and has a bar for the one with most of it.<",
     ] {
         assert!(text.contains(words), "{words}");
     }

@@ -3,7 +3,9 @@
 //! A line says its node in words, and the height of its blocks how much is there, so colours add nothing that is not
 //! to be read without them.
 
-use crate::captions::{about, facts, name, notes, other, remote, shortened, sums, title};
+use crate::captions::{
+    about, bars_have, facts, name, notes, other, remote, shortened, sums, title,
+};
 use crate::units::size;
 use numaloc_core::NodeId;
 use numaloc_core::picture::{AreaRow, Cell, Panel, Picture};
@@ -51,6 +53,7 @@ pub fn map(picture: &Picture, canvas: Canvas) -> String {
     text += "Left to right: addresses. Height: how much of them is resident on the node.\n";
     text += "All lines have the same length, regardless of the mapping's size. *: remote.\n";
     text += "Marks: h mostly huge pages, s mostly shared with other processes, b both.\n";
+    text += &format!("{}\n", bars_have());
     notes(picture).iter().for_each(|note| text += &format!("{note}\n"));
     text
 }

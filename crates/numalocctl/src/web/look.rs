@@ -5,13 +5,14 @@ use super::{
     route::Refusal,
 };
 use crate::{
+    args::DrawSort,
     captions::Origin,
     doc::MapDoc,
     engine::{Chosen, LocalEngine},
     exit::{Code, Failure},
     fields,
     output::View,
-    svg, text,
+    picture, svg, text,
     top::{RowKey, requested},
 };
 use http::StatusCode;
@@ -53,7 +54,8 @@ impl Looks {
         let target = requested(row, || Ok(boot_id(roots)?))?;
         let engine = LocalEngine::new(roots.clone());
         let (viewer, missing) = engine.viewer(&target, svg::CELLS, false)?;
-        let picture = viewer.look()?;
+        let mut picture = viewer.look()?;
+        picture::arrange(&mut picture, DrawSort::Size);
         let Some(panel) = picture.panels.first() else {
             return Err(Error::Empty { target: target.to_string() }.into());
         };
@@ -62,7 +64,7 @@ impl Looks {
             time: fields::short(timestamp(SystemTime::now())),
             command: format!("locality --pid {} --draw", panel.pid),
         };
-        let svg = svg::svg(&picture, &origin);
+        let svg = svg::svg(&picture::drawn(&picture), &origin);
         let map = MapDoc::new(&picture, viewer.source(), None, &missing);
         Ok(PictureDoc { pid: panel.pid, comm: panel.comm.clone(), svg, map })
     }
