@@ -4,7 +4,7 @@ mod node;
 mod value;
 
 use crate::doc::TopRowDoc;
-pub use node::{NodeColumn, node_columns};
+pub use node::{NodeColumn, node_columns, screen_columns};
 use std::str::FromStr;
 pub use value::Value;
 

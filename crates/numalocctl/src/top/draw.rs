@@ -1,5 +1,6 @@
 //! The picture of the view: a state and a document, drawn into a buffer. Pure.
 
+mod below;
 mod detail;
 mod fit;
 mod popup;
@@ -7,7 +8,7 @@ mod popup;
 use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
-    columns::{Column, NodeColumn, ShownColumn, node_columns},
+    columns::{Column, NodeColumn, ShownColumn, screen_columns},
     doc::{DetailDoc, TopDoc, TopNodeDoc, TopRowDoc},
     fields::short,
     text,
@@ -53,7 +54,7 @@ pub fn draw(buffer: &mut Buffer, state: &TopState, scene: DrawInput<'_>) -> Spot
     let area = buffer.area;
     let mut y = area.y;
     write(buffer, area, y, &title(state, scene.document, usize::from(area.width)), bold());
-    y = nodes(buffer, area, y + 1, scene.document);
+    y = nodes(buffer, area, y + 1, scene.document, marks(state));
     let told = told(state, scene.document, area);
     let below = u16::try_from(told.len() + 1).unwrap_or(u16::MAX);
     let rest = Rect { y, height: area.bottom().saturating_sub(y.saturating_add(below)), ..area };
@@ -99,7 +100,11 @@ fn title(state: &TopState, document: &TopDoc, width: usize) -> String {
 const WIDE: u16 = 120;
 
 /// The used memory of a node, its cache that the kernel would drop, and its free memory, in `room` characters.
-fn node_bar(node: &TopNodeDoc, room: usize) -> String {
+fn node_bar(
+    node: &TopNodeDoc,
+    room: usize,
+    [used_mark, cache_mark, free_mark]: [&str; 3],
+) -> String {
     let cells = room.saturating_sub(2);
     let part = |bytes: u64| {
         let exact = u128::from(bytes) * cells as u128 / u128::from(node.total_bytes.max(1));
@@ -108,13 +113,24 @@ fn node_bar(node: &TopNodeDoc, room: usize) -> String {
     let free = part(node.free_bytes);
     let cache = part(node.reclaimable_bytes).min(cells - free);
     let used = cells - free - cache;
-    format!("[{}{}{}]", "#".repeat(used), "=".repeat(cache), ".".repeat(free))
+    format!("[{}{}{}]", used_mark.repeat(used), cache_mark.repeat(cache), free_mark.repeat(free))
+}
+
+/// The characters for used memory, cache and free memory.
+fn marks(state: &TopState) -> [&'static str; 3] {
+    if state.has_blocks { ["█", "▒", "·"] } else { ["#", "=", "."] }
 }
 
 /// A line for each node, on a third of the screen at most. Returns the line after them.
-fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
+fn nodes(
+    buffer: &mut Buffer,
+    area: Rect,
+    y: u16,
+    document: &TopDoc,
+    marks: [&'static str; 3],
+) -> u16 {
     let mut left = usize::from(area.width).saturating_sub(1);
-    let columns = node_columns(&document.nodes).into_iter();
+    let columns = screen_columns(&document.nodes).into_iter();
     let (last, first): (Vec<&NodeColumn>, Vec<_>) = columns.partition(|column| column.is_last);
     let shown = first.into_iter().chain(last).take_while(|column| {
         let fits = left > column.width;
@@ -131,7 +147,9 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     let room = left.saturating_sub(2).min(100);
     let has_bars = area.width >= WIDE;
     let header = line(&|column| column.name.to_owned());
-    let legend = if has_bars { "  # used  = cache  . free" } else { "" };
+    let [used, cache, free] = marks;
+    let legend = format!("  {used} used  {cache} cache  {free} free");
+    let legend = if has_bars { &legend[..] } else { "" };
     bar(buffer, area, y, &format!("{header}{legend}"));
     let most = usize::from((area.height / 3).max(2));
     let is_cut = document.nodes.len() > most;
@@ -139,7 +157,8 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     let mut y = y + 1;
     for node in document.nodes.iter().take(count) {
         let line = line(&|column| (column.cell)(node));
-        let bar = if has_bars { format!("  {}", node_bar(node, room)) } else { String::new() };
+        let bar =
+            if has_bars { format!("  {}", node_bar(node, room, marks)) } else { String::new() };
         write(buffer, area, y, &format!("{line}{bar}"), Style::new());
         y += 1;
     }
@@ -175,7 +194,34 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
     let rows = scene.rows;
     write(buffer, area, area.y, &heading(state, rows, scene.document), bold());
     let header = area.y + 1;
-    let nodes: Vec<u32> = scene.document.nodes.iter().map(|node| node.node).collect();
+    let height = area.bottom().saturating_sub(header + 1);
+    let first = first_line(state, rows.len(), usize::from(height));
+    let under = Rect { y: header, height: area.bottom().saturating_sub(header), ..area };
+    let slots = table(buffer, under, state, (rows, first), scene.document, Some(state.line));
+    let used = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX).min(under.height);
+    let room = Rect { y: under.y + used, height: under.height - used, ..area };
+    let mut height = height;
+    if below::has_room(buffer, room) {
+        below::draw(buffer, room, state, scene);
+        height = used - 1;
+    }
+    if rows.is_empty() {
+        write(buffer, area, header + 1, &nothing(state, scene.document), Style::new());
+    }
+    Spots { header, slots, rows: (header + 1, height), first, scroll: 0 }
+}
+
+/// Columns and rows from the `first` one on. Returns the places of the columns.
+fn table(
+    buffer: &mut Buffer,
+    area: Rect,
+    state: &TopState,
+    (rows, first): (&[&TopRowDoc], usize),
+    document: &TopDoc,
+    selected: Option<usize>,
+) -> Vec<(ShownColumn, u16, u16)> {
+    let header = area.y;
+    let nodes: Vec<u32> = document.nodes.iter().map(|node| node.node).collect();
     let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), &content(rows));
     bar(buffer, area, header, "");
     let style = Style::new().add_modifier(Modifier::REVERSED);
@@ -193,10 +239,8 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
         buffer.set_stringn(area.x + end, header, text, usize::from(room), style);
     }
     let top = header + 1;
-    let height = area.bottom().saturating_sub(top);
-    let first = first_line(state, rows.len(), usize::from(height));
     for (y, row) in (top..area.bottom()).zip(rows.iter().skip(first)) {
-        let is_selected = first + usize::from(y - top) == state.line;
+        let is_selected = Some(first + usize::from(y - top)) == selected;
         let style = if is_selected { bold() } else { Style::new() };
         if is_selected {
             write(buffer, area, y, ">", style);
@@ -209,11 +253,8 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
             row_bar(buffer, state, row, (area.x + end, y), usize::from(room));
         }
     }
-    if rows.is_empty() {
-        write(buffer, area, top, &nothing(state, scene.document), Style::new());
-    }
     let slots = columns.iter().map(|&(slot, x, width)| (slot, area.x + x, area.x + x + width));
-    Spots { header, slots: slots.collect(), rows: (top, height), first, scroll: 0 }
+    slots.collect()
 }
 
 /// Least and most cells of a row's bar.

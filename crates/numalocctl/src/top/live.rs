@@ -56,6 +56,7 @@ pub fn run(
     let mut state =
         TopState::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    state.has_blocks = is_utf8(|name| env::var(name).ok());
     state.message = note;
     state.host = engine.host_name();
     let (document, detail, mover, moved) = (TopDoc::default(), None, None, None);
@@ -101,6 +102,14 @@ pub fn run(
     drop(screen);
     view.mover.into_iter().for_each(|(mover, _)| mover.end());
     Ok(())
+}
+
+/// Whether the locale has UTF-8: the first variable that is set decides (locale(7)).
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
+    let locale = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Whether a process has ended or was scanned less than `since` ago.
@@ -253,5 +262,15 @@ mod tests {
             let document = TopDoc { processes: rows, ..TopDoc::default() };
             assert_eq!(is_scanned(&document, process, Duration::from_secs(3)), scanned);
         }
+    }
+
+    #[test]
+    fn the_first_variable_of_the_locale_decides() {
+        let is = |set: &[(&str, &str)]| {
+            is_utf8(|name| Some(set.iter().find(|(known, _)| *known == name)?.1.to_owned()))
+        };
+        assert!(is(&[("LANG", "de_DE.UTF-8")]) && is(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));
+        assert!(!is(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!is(&[]) && !is(&[("LANG", "de_DE@euro")]));
     }
 }

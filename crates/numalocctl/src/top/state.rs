@@ -41,6 +41,8 @@ pub struct TopState {
     /// Failed requests to the daemon.
     pub trouble: Option<String>,
     pub has_colour: bool,
+    /// Whether the terminal shows block characters: its locale has UTF-8.
+    pub has_blocks: bool,
     /// Positions of the last frame, for the mouse.
     pub spots: Spots,
 }
@@ -145,6 +147,7 @@ impl TopState {
             message: None,
             trouble: None,
             has_colour: true,
+            has_blocks: false,
             spots: Spots::default(),
         }
     }

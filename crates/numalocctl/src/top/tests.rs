@@ -241,6 +241,40 @@ fn workloads_and_processes_on_narrow_and_wide_terminals() {
 }
 
 #[test]
+fn a_large_terminal_shows_more_below_a_short_list() {
+    let mut texts = Vec::new();
+    for list in [List::Workloads, List::Processes] {
+        let mut state = state(list);
+        state.has_blocks = true;
+        texts.push(lines(&picture(&mut state, 200, 50)));
+        // A click there selects no row.
+        let (_, height) = state.spots.rows;
+        assert_eq!(usize::from(height), if state.list == List::Workloads { 4 } else { 5 });
+    }
+    insta::assert_snapshot!(texts.join("\n"));
+    let small = lines(&picture(&mut state(List::Workloads), 200, 39));
+    assert!(!small.contains("processes of "), "{small}");
+    // A host with as many workloads as lines has no room.
+    let mut state = state(List::Workloads);
+    state.filter = "no-such-thing".into();
+    let none = lines(&picture(&mut state, 200, 50));
+    assert!(none.contains("nothing matches") && !none.contains("processes of "), "{none}");
+}
+
+#[test]
+fn bars_have_block_characters_where_the_terminal_has_them() {
+    for (has_blocks, wanted, other) in [(true, "█▒", "#="), (false, "#=", "█▒")] {
+        let mut state = state(List::Workloads);
+        state.has_blocks = has_blocks;
+        let text = lines(&picture(&mut state, 120, 24));
+        assert!(text.contains(wanted) && !text.contains(other), "{text}");
+        // Bars are as long either way.
+        let line = text.lines().find(|line| line.starts_with("    0 ")).unwrap();
+        assert_eq!(line.chars().count(), 119, "{line}");
+    }
+}
+
+#[test]
 fn threads_and_mappings() {
     let mut state = state(List::Within("/system.slice/redis.service".into()));
     state.opened = Some((Identity { pid: 17, start_time: 7 }, "redis-server".into()));

@@ -138,7 +138,7 @@ fn a_session_on_a_terminal() {
     let screen = window.shows("workloads:");
     let lines: Vec<&str> = screen.lines().collect();
     assert!(lines[0].starts_with("numalocctl top"), "{screen}");
-    assert!(lines[1].contains("NODE") && lines[1].contains("SPILL/S"), "{screen}");
+    assert!(lines[1].contains("NODE") && lines[1].contains("CACHE"), "{screen}");
     assert!(lines[2].trim_start().starts_with('0'), "node 0: {screen}");
     assert_eq!(window.taken_over(), "11");
 

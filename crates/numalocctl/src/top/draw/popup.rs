@@ -164,7 +164,7 @@ pub fn migration(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
             };
             let text = [
                 progress.job.clone(),
-                format!("[{:<40}]", "=".repeat(done)),
+                format!("[{:<40}]", if state.has_blocks { "█" } else { "=" }.repeat(done)),
                 format!("{} of {}", size(progress.settled_bytes), size(progress.planned_bytes)),
                 held,
                 if progress.is_cancelled {
