@@ -20,10 +20,12 @@ use crate::{
 };
 use numaloc_api::v1;
 use numaloc_core::page_size;
-use std::{collections::BTreeSet, fmt::Write};
+use std::{cmp::Reverse, collections::BTreeSet, fmt::Write};
 
-/// Hosts with more nodes than this have no columns of zeros.
+/// Hosts with more nodes than this have no columns of zeros: one column has them all.
 const COLUMNS: usize = 8;
+/// Nodes that have a column then, those with most of the target: a line has 80 characters.
+const NAMED: usize = 1;
 
 /// A row per process and a column per node, as in `numastat -p`. `topology` has the nodes with memory.
 pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view: View) -> String {
@@ -35,11 +37,15 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
     let columns = columns(topology, &total, view);
     if view.csv {
-        return csv::localities(locality, &columns, view);
+        return csv::localities(locality, &columns.named, view);
     }
     let mut table = Table::new().numbers("PID").words("COMM");
-    for node in &columns {
-        table = table.numbers(format!("NODE{node} MiB"));
+    for node in &columns.named {
+        let unit = if columns.others > 0 { "" } else { " MiB" };
+        table = table.numbers(format!("NODE{node}{unit}"));
+    }
+    if columns.others > 0 {
+        table = table.numbers(format!("{} OTHERS", columns.others));
     }
     table = table.numbers("TOTAL MiB").numbers("LOCAL %");
     // Hosts without such nodes have no column for them.
@@ -86,15 +92,28 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     table.render(view) + &footer + &homes(&locality.processes, view)
 }
 
-/// The nodes that have a column: those with memory. If there are more than [`COLUMNS`], only nodes where the target has
-/// some, unless all are shown.
-fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> BTreeSet<u32> {
-    let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| node(on.node_id));
+/// The nodes with a column, and the number of those that share one.
+#[derive(Debug, PartialEq, Eq)]
+struct Columns {
+    named: BTreeSet<u32>,
+    others: usize,
+}
+
+/// The nodes with memory. If there are more than [`COLUMNS`], those with most of the target have a column of their own: [`NAMED`], or with `-o wide`
+/// all with some of it. Rows for programs have all.
+fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> Columns {
+    let mut used: Vec<_> = total.nodes.iter().filter(|on| on.bytes > 0).collect();
+    used.sort_by_key(|on| Reverse(on.bytes));
+    let used: Vec<u32> = used.into_iter().map(|on| node(on.node_id)).collect();
     let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
     let all: BTreeSet<u32> =
-        with_memory.map(|with| node(with.node_id)).chain(used.clone()).collect();
-    let are_few = all.len() <= COLUMNS || view.wide || view.rows_alone();
-    if are_few { all } else { used.collect() }
+        with_memory.map(|with| node(with.node_id)).chain(used.iter().copied()).collect();
+    if all.len() <= COLUMNS || view.rows_alone() {
+        return Columns { named: all, others: 0 };
+    }
+    let named = used.into_iter().take(if view.wide { usize::MAX } else { NAMED });
+    let named: BTreeSet<u32> = named.collect();
+    Columns { others: all.len() - named.len(), named }
 }
 
 fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
@@ -102,13 +121,16 @@ fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
 }
 
 fn placed(
-    columns: &BTreeSet<u32>,
+    columns: &Columns,
     memory: &v1::ResidentMemory,
     (has_near, has_demoted): (bool, bool),
     view: View,
 ) -> Vec<String> {
     let on = |index: u32| bytes_on(&memory.nodes, |node| node == index);
-    let mut cells: Vec<_> = columns.iter().map(|&node| mb(on(node))).collect();
+    let mut cells: Vec<_> = columns.named.iter().map(|&node| mb(on(node))).collect();
+    if columns.others > 0 {
+        cells.push(mb(bytes_on(&memory.nodes, |node| !columns.named.contains(&node))));
+    }
     cells.push(mb(bytes_on(&memory.nodes, |_| true)));
     let shares = [memory.overall, memory.movable];
     for (number, share) in shares.into_iter().take(if view.wide { 2 } else { 1 }).enumerate() {
@@ -180,18 +202,51 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
 mod tests {
     use super::*;
 
+    fn node(node_id: i32) -> v1::Node {
+        v1::Node { node_id, total_bytes: 1 << 30, ..v1::Node::default() }
+    }
+
+    fn of_nodes(count: i32) -> v1::Topology {
+        v1::Topology { nodes: (0..count).map(node).collect(), ..v1::Topology::default() }
+    }
+
+    fn on(nodes: &[(i32, i64)]) -> v1::ResidentMemory {
+        let on = |&(node_id, mib): &(i32, i64)| v1::NodeBytes { node_id, bytes: mib << 20 };
+        v1::ResidentMemory { nodes: nodes.iter().map(on).collect(), ..Default::default() }
+    }
+
     #[test]
-    fn many_nodes_have_columns_where_there_is_something() {
-        let node = |node_id| v1::Node { node_id, total_bytes: 1 << 30, ..v1::Node::default() };
-        let columns = |nodes: i32, view| {
-            let nodes = (0..nodes).map(node).collect();
-            let topology = v1::Topology { nodes, ..v1::Topology::default() };
-            let on = |node_id, bytes| v1::NodeBytes { node_id, bytes };
-            let nodes = vec![on(0, 4096), on(1, 0), on(3, 4096)];
-            columns(&topology, &v1::ResidentMemory { nodes, ..Default::default() }, view)
+    fn many_nodes_have_columns_where_most_is() {
+        let columns = |count, view| {
+            let columns = columns(&of_nodes(count), &on(&[(0, 4), (1, 0), (3, 7), (9, 5)]), view);
+            (columns.named.into_iter().collect::<Vec<_>>(), columns.others)
         };
-        assert_eq!(columns(8, View::TABLE).len(), 8);
-        assert_eq!(columns(16, View::TABLE), [0, 3].into());
-        assert_eq!(columns(16, View { wide: true, ..View::TABLE }).len(), 16);
+        assert_eq!(columns(8, View::TABLE), (vec![3], 8));
+        assert_eq!(columns(16, View::TABLE), (vec![3], 15));
+        assert_eq!(columns(16, View { wide: true, ..View::TABLE }), (vec![0, 3, 9], 13));
+        let (all, others) = columns(16, View { headers: false, ..View::TABLE });
+        assert_eq!((all.len(), others), (16, 0), "rows for programs");
+    }
+
+    #[test]
+    fn a_target_on_sixteen_nodes_fits_80_columns() {
+        let everywhere: Vec<(i32, i64)> =
+            (0..16).map(|node| (node, 1000 + i64::from(node))).collect();
+        let memory = Some(on(&everywhere));
+        let process = v1::ProcessLocality {
+            process: Some(v1::ProcessId { pid: 4_194_303, start_time_ticks: 1 }),
+            comm: "fifteen_letters".into(),
+            memory: memory.clone(),
+            ..v1::ProcessLocality::default()
+        };
+        let locality =
+            v1::Locality { processes: vec![process], total: memory, ..v1::Locality::default() };
+        let answer = v1::GetLocalityResponse { locality: Some(locality), ..Default::default() };
+        let text = super::locality(&answer, &of_nodes(16), View::TABLE);
+        let table: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        assert!(table.iter().all(|line| line.len() <= 80), "{text}");
+        let sum = everywhere.iter().take(15).map(|(_, mib)| mib).sum::<i64>();
+        assert!(table[0].contains("  NODE15  15 OTHERS  TOTAL MiB"), "{text}");
+        assert!(table[1].contains(&format!("  1015.0    {sum}.0    16120.0")), "{text}");
     }
 }
