@@ -65,7 +65,7 @@ pub use workloads::{
 };
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -316,6 +316,12 @@ pub struct TopologyArgs {
     /// Print in the layout of `numactl -H`, regardless of --output.
     #[arg(long)]
     pub numactl: bool,
+    /// Print again and again until Ctrl-C.
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Time between two prints, from 100ms to 1h.
+    #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = top::parse_delay, requires = "watch", allow_hyphen_values = true)]
+    pub delay: Duration,
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Commands that need no daemon, on this host.
 
-use crate::run::{fails, interrupt, json, numalocctl, program, refused, text, until};
+use crate::run::{fails, finish, interrupt, json, numalocctl, program, refused, text, until};
 use signal_hook::consts::SIGINT;
 use std::{
     fs::{self, OpenOptions},
+    io::Read,
     os::unix::{
         fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
         process::{CommandExt, ExitStatusExt},
@@ -370,4 +371,33 @@ fn ctrl_c_ends_a_search_for_names_at_once() {
         });
         assert_eq!(ended.and_then(|status| status.signal()), Some(SIGINT), "{command}");
     }
+}
+
+/// The nodes over time, as numastat -n and vmstat are used.
+#[test]
+fn nodes_are_printed_until_they_have_been_seen() {
+    let printed = |options: &str, times: usize, mark: &str| {
+        let mut command = program();
+        command.args(format!("topology --standalone -w -d 100ms {options}").split_whitespace());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut text, mut buffer) = (String::new(), [0; 4096]);
+        while text.matches(mark).count() < times {
+            let count = child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
+            assert!(count > 0, "{options}: it has ended: {text}");
+            text += &String::from_utf8_lossy(&buffer[..count]);
+        }
+        interrupt(&child);
+        assert_eq!(finish(child).status.code(), Some(0), "{options}");
+        text
+    };
+    let table = printed("", 3, "NODE");
+    assert!(table.starts_with("20") && table.lines().next().unwrap().ends_with('Z'), "{table}");
+    let csv = printed("-o csv", 3, "\n0,");
+    assert_eq!(csv.matches("node,cpus").count(), 1, "{csv}");
+    let lines = printed("-o json", 2, "\n");
+    let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["topology"]["nodes"][0]["node_id"], 0);
+    fails("topology -d 1s", 2, "--watch");
+    fails("topology -w -d 1ms", 2, "from 100ms to 1h");
 }
