@@ -24,7 +24,11 @@ pub fn report(machine: &str, rows: &[Row], goals: &[GoalResult], plots: &[Plot])
         machine => format!("## Machine\n\n{machine}\n"),
     };
     let mut text = format!("# Benchmarks of numaloc\n\n{machine}{READING}\n## Goals\n\n");
-    text += &table_of_goals(goals);
+    let (measured, others): (Vec<_>, Vec<_>) = goals.iter().partition(|goal| goal.met.is_some());
+    text += &table_of_goals(&measured);
+    if !others.is_empty() {
+        text += "\n[The others](#goals-that-were-not-measured) were not measured.\n";
+    }
     for bench in distinct(rows.iter().map(|row| &row.figure.bench)) {
         let rows: Vec<_> = rows.iter().filter(|row| row.figure.bench == bench).collect();
         let _ = writeln!(text, "\n## {bench}");
@@ -39,10 +43,14 @@ pub fn report(machine: &str, rows: &[Row], goals: &[GoalResult], plots: &[Plot])
             }
         }
     }
+    if !others.is_empty() {
+        text += "\n## Goals that were not measured\n\n";
+        text += &table_of_goals(&others);
+    }
     text
 }
 
-fn table_of_goals(goals: &[GoalResult]) -> String {
+fn table_of_goals(goals: &[&GoalResult]) -> String {
     let mut text =
         "| benchmark | case | what | kernel | goal | measured | |\n|---|---|---|---|---|--:|---|\n"
             .to_owned();

@@ -2,7 +2,7 @@
 
 use super::{
     Row, distinct,
-    plot::{Plot, WIDTH},
+    plot::{Plot, WIDTH, colour},
 };
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -47,7 +47,7 @@ fn draw(rows: &[&Row], title: &str, path: &Path) -> Result<(), Box<dyn std::erro
         .build_cartesian_2d(0.0..seconds as f64, 0.0..most * 1.3)?;
     chart.configure_mesh().x_desc("seconds").y_desc(&rows[0].figure.unit).draw()?;
     for (index, row) in rows.iter().enumerate() {
-        let color = Palette99::pick(index).stroke_width(2);
+        let color = colour(index).stroke_width(2);
         let points = row.figure.values.iter().enumerate();
         let points: Vec<_> = points.map(|(at, value)| (at as f64, *value)).collect();
         chart

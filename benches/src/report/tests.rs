@@ -89,10 +89,17 @@ fn all_files_of_a_report_are_written() {
         "{markdown}"
     );
     assert!(markdown.contains("(throughput-wall.svg)"), "{markdown}");
+    let at = |words: &str| markdown.find(words).expect(words);
+    assert!(at("(throughput-wall.svg)") < at("## Goals that were not measured"), "{markdown}");
+    assert!(at("## Goals\n") < at("[The others]") && at("[The others]") < at("## throughput"));
+    assert_eq!(markdown.matches("not measured |").count(), goals::judge(&[]).len());
     assert!(markdown.contains("## Machine\n\n- node0: CPUs 0-3\n"), "{markdown}");
     let json: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(json["figures"][1]["spread"], serde_json::json!([202.5, 207.5]));
-    assert!(read("throughput-wall.svg").contains("one page a call"));
+    let plot = read("throughput-wall.svg");
+    for words in ["one page a call", "left is better", "#0072B2", "18.6"] {
+        assert!(plot.contains(words), "{words}: {plot}");
+    }
     fs::write(&log, "@figure {").unwrap();
     assert!(run(&Args { directory: directory.path().into() }).is_err());
 }
