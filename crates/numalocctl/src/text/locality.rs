@@ -94,14 +94,14 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
 
 /// The nodes with a column, and the number of those that share one.
 #[derive(Debug, PartialEq, Eq)]
-struct Columns {
+struct NodeColumns {
     named: BTreeSet<u32>,
     others: usize,
 }
 
 /// The nodes with memory. If there are more than [`COLUMNS`], those with most of the target have a column of their own: [`NAMED`], or with `-o wide`
 /// all with some of it. Rows for programs have all.
-fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> Columns {
+fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> NodeColumns {
     let mut used: Vec<_> = total.nodes.iter().filter(|on| on.bytes > 0).collect();
     used.sort_by_key(|on| Reverse(on.bytes));
     let used: Vec<u32> = used.into_iter().map(|on| node(on.node_id)).collect();
@@ -109,11 +109,11 @@ fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> C
     let all: BTreeSet<u32> =
         with_memory.map(|with| node(with.node_id)).chain(used.iter().copied()).collect();
     if all.len() <= COLUMNS || view.rows_alone() {
-        return Columns { named: all, others: 0 };
+        return NodeColumns { named: all, others: 0 };
     }
     let named = used.into_iter().take(if view.wide { usize::MAX } else { NAMED });
     let named: BTreeSet<u32> = named.collect();
-    Columns { others: all.len() - named.len(), named }
+    NodeColumns { others: all.len() - named.len(), named }
 }
 
 fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
@@ -121,7 +121,7 @@ fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
 }
 
 fn placed(
-    columns: &Columns,
+    columns: &NodeColumns,
     memory: &v1::ResidentMemory,
     (has_near, has_demoted): (bool, bool),
     view: View,
