@@ -254,11 +254,6 @@ fn a_large_terminal_shows_more_below_a_short_list() {
     insta::assert_snapshot!(texts.join("\n"));
     let small = lines(&picture(&mut state(List::Workloads), 200, 39));
     assert!(!small.contains("processes of "), "{small}");
-    // A host with as many workloads as lines has no room.
-    let mut state = state(List::Workloads);
-    state.filter = "no-such-thing".into();
-    let none = lines(&picture(&mut state, 200, 50));
-    assert!(none.contains("nothing matches") && !none.contains("processes of "), "{none}");
 }
 
 #[test]
@@ -268,9 +263,8 @@ fn bars_have_block_characters_where_the_terminal_has_them() {
         state.has_blocks = has_blocks;
         let text = lines(&picture(&mut state, 120, 24));
         assert!(text.contains(wanted) && !text.contains(other), "{text}");
-        // Bars are as long either way.
         let line = text.lines().find(|line| line.starts_with("    0 ")).unwrap();
-        assert_eq!(line.chars().count(), 119, "{line}");
+        assert_eq!(line.chars().count(), 119, "as long either way: {line}");
     }
 }
 
