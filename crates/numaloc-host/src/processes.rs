@@ -7,6 +7,7 @@ pub(crate) mod cpu_use;
 pub(crate) mod cpuset;
 pub(crate) mod devices;
 pub(crate) mod found;
+pub(crate) mod group_names;
 pub(crate) mod labelled;
 pub(crate) mod lookup;
 pub(crate) mod machines;

@@ -94,8 +94,10 @@ impl Description {
 /// All columns, in the order in which they are shown: that of [`Column`].
 static DESCRIPTIONS: [Description; Column::ALL.len()] = [
     described(Column::Pid, ["PID", "process id"], (4, 7), |row| Value::Pid(row.pid)),
-    described(Column::Name, ["NAME", "cgroup, or process"], (0, 14), |row| Value::Name(row.name()))
-        .words(),
+    described(Column::Name, ["NAME", "container, cgroup, process"], (0, 14), |row| {
+        Value::Name(row.name())
+    })
+    .words(),
     described(Column::Home, ["HOME", "the nodes of its CPUs"], (5, 5), |row| {
         Value::Nodes(&row.home_nodes)
     })

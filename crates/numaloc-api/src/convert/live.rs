@@ -115,9 +115,11 @@ fn shown(snapshot: &Snapshot, most_bytes: usize) -> Vec<&ProcessNow> {
         };
         let group = process.cgroup.as_deref().filter(|path| told.insert(*path));
         let group = group.map_or(0, |path| {
-            let memory = snapshot.groups.get(path).and_then(|group| group.memory.as_ref());
+            let group = snapshot.groups.get(path);
+            let memory = group.and_then(|group| group.memory.as_ref());
             let nodes = memory.map_or(0, |memory| 2 * memory.nodes.len() + memory.cache.len());
-            128 + working::ROW_BYTES + path.len() + nodes * NODE_BYTES
+            let name = group.and_then(|group| group.name.as_ref()).map_or(0, String::len);
+            128 + working::ROW_BYTES + path.len() + name + nodes * NODE_BYTES
         });
         // The workload may have all of them, too.
         let ids = 2 * (process.home.len() + process.near.len());
@@ -197,6 +199,7 @@ fn group(
         kernel_demoted_pages: group.and_then(|group| group.kernel_demoted_pages).map(int),
         kernel_promoted_pages: group.and_then(|group| group.kernel_promoted_pages).map(int),
         traffic: group.and_then(|group| group.traffic).map(Into::into),
+        name: group.and_then(|group| group.name.clone()).unwrap_or_default(),
     }
 }
 
@@ -328,6 +331,7 @@ mod tests {
                 nodes: [(NodeId(8), 5)].into(),
                 ..Default::default()
             }),
+            name: Some("prod/web-0/nginx".to_owned()),
             ..GroupNow::default()
         };
         let snapshot = Snapshot {
@@ -345,6 +349,8 @@ mod tests {
         assert_eq!(groups, ["/a", "/b"]);
         assert_eq!((view.groups[0].is_counted, view.groups[0].nodes[0].bytes), (true, 5));
         assert_eq!((view.groups[1].is_counted, view.groups[1].nodes.len()), (false, 0));
+        let names = view.groups.iter().map(|group| group.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["prod/web-0/nginx", ""]);
         let named: Vec<_> = view.processes.iter().map(|process| process.group_index).collect();
         assert_eq!(named, [None, Some(1), Some(0), Some(1)]);
         let seen: Vec<_> =

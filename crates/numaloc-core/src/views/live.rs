@@ -159,6 +159,8 @@ impl CountedMemory {
 /// A cgroup with all below it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupNow {
+    /// The name of the container, pod or machine that it is of, with what is below it in the path; `None`: none is known.
+    pub name: Option<String>,
     /// Its memory as memory.numa_stat counts it; `None` before the first look, and where the kernel does not count.
     pub memory: Option<CountedMemory>,
     /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.

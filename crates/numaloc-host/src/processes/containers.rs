@@ -223,7 +223,7 @@ fn container(name: &str) -> Option<&str> {
 /// The uid in the name of a pod's cgroup: `podUID` with the kubelet's cgroupfs driver, and with that of systemd
 /// `kubepods-burstable-podUID.slice`, where the dashes of the uid are underscores (Kubernetes,
 /// pkg/kubelet/cm/cgroup_manager_linux.go, `escapeSystemdCgroupName`).
-fn pod(name: &str) -> Option<String> {
+pub(crate) fn pod(name: &str) -> Option<String> {
     match name.strip_suffix(".slice") {
         Some(slice) => Some(slice.rsplit('-').next()?.strip_prefix("pod")?.replace('_', "-")),
         None => Some(name.strip_prefix("pod")?.to_owned()),

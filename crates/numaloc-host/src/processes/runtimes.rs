@@ -83,6 +83,28 @@ impl<'a> RuntimeLists<'a> {
         others.chain(kubernetes).collect()
     }
 
+    /// The names of containers by their full ids: `NAMESPACE/POD/CONTAINER` with Kubernetes.
+    pub(crate) fn names_of_containers(&self) -> BTreeMap<String, String> {
+        let nerdctl = self.nerdctl.get_or_init(|| nerdctl(self.files.roots)).iter();
+        let named = nerdctl.flat_map(|names| read::entries(names, |name| Some(name.to_owned())));
+        let nerdctl = named.filter_map(|(name, path)| {
+            Some((fs::read_to_string(path).ok()?.trim().to_owned(), name))
+        });
+        let others = [
+            self.docker.get_or_init(|| docker(self.files)),
+            self.podman.get_or_init(|| podman(self.files)),
+        ];
+        let kubernetes = self.kubernetes.get_or_init(|| kubernetes(self.files.roots));
+        let others = others.into_iter().flat_map(|names| by_value(names, |_| true));
+        nerdctl.chain(others).chain(by_value(kubernetes, |name| name.contains('/'))).collect()
+    }
+
+    /// The names of pods by their uids: `NAMESPACE/NAME`.
+    pub(crate) fn names_of_pods(&self) -> BTreeMap<String, String> {
+        let pods = self.pods.get_or_init(|| pods(self.files.roots));
+        by_value(pods, |name| name.contains('/')).collect()
+    }
+
     /// The uids of the pods of this name: `NAMESPACE/NAME`, or `NAME` in any namespace.
     pub(crate) fn pods(&self, name: &str) -> BTreeSet<String> {
         let pods = self.pods.get_or_init(|| pods(self.files.roots));
@@ -95,6 +117,15 @@ fn by_key(pairs: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String,
     let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
     pairs.into_iter().for_each(|(key, value)| by_key.entry(key).or_default().push(value));
     by_key
+}
+
+/// The names of values, of those that are taken. Of several names of one the first counts.
+fn by_value<'a>(
+    names: &'a BTreeMap<String, Vec<String>>,
+    is_taken: fn(&str) -> bool,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let taken = names.iter().rev().filter(move |(name, _)| is_taken(name));
+    taken.flat_map(|(name, values)| values.iter().map(|value| (value.clone(), name.clone())))
 }
 
 /// Whether a name can be joined to a path and leads nowhere else.

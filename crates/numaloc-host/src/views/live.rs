@@ -15,7 +15,7 @@ mod tests;
 mod threads;
 mod traffic;
 
-use crate::{Error, PageAccess, Precision, Roots, Scanner};
+use crate::{Error, PageAccess, Precision, Roots, Scanner, processes::group_names::GroupNames};
 use groups::GroupReadings;
 use look::{NoLook, PageLook};
 use nodes::NodeReader;
@@ -64,6 +64,7 @@ pub struct Live {
     traffic: TrafficReader,
     processes: Processes,
     groups: GroupReadings,
+    names: GroupNames,
     /// The processes that are watched closely.
     watched: BTreeMap<Identity, ThreadUses>,
     /// The next stats to read, in order, since the last refresh.
@@ -110,6 +111,7 @@ impl Live {
             nodes: NodeReader::new(roots)?,
             processes: Processes::default(),
             groups: GroupReadings::default(),
+            names: GroupNames::default(),
             watched: BTreeMap::new(),
             stats: VecDeque::new(),
             looks: VecDeque::new(),
@@ -196,6 +198,7 @@ impl Live {
         }
         let cgroups = self.processes.cgroups();
         self.groups.keep(&cgroups);
+        self.names.keep(&self.roots, &cgroups, now);
         let due = order(self.groups.candidates(now), self.pause);
         self.paths = due.into_iter().map(str::to_owned).collect();
     }
@@ -367,7 +370,7 @@ impl Live {
         Snapshot {
             nodes: self.nodes.now.clone(),
             traffic: self.traffic.of_host(),
-            groups: self.groups.now(&self.processes.attached(), now),
+            groups: self.groups.now(&self.processes.attached(), &self.names, now),
             details: self.details(),
             unseen: count(|seen| *seen == Seen::Never) + self.processes.unread(),
             hidden: count(|seen| *seen == Seen::Hidden),

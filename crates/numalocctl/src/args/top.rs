@@ -18,7 +18,7 @@ Examples:
 
 Columns:
   PID     process id                  LOCAL%  local memory, in percent
-  NAME    cgroup, or process          AGE     time since that was read
+  NAME    container, cgroup, process  AGE     time since that was read
   HOME    the nodes of its CPUs       NODE    memory by node: NODE0, ...
   MEM     resident memory             MOVED   moved by numaloc
   CACHE   page cache, not mapped      KERNEL  moved by NUMA balancing

@@ -124,6 +124,8 @@ pub struct TopRowDoc {
     /// Name of the process; null for a workload.
     pub comm: Option<String>,
     pub cgroup: Option<String>,
+    /// The name of the container, pod or machine that this cgroup is of, with what is below it in the path; null if none is known.
+    pub container: Option<String>,
     /// Number of its processes; 1 for a process.
     pub process_count: u64,
     /// The nodes of its CPUs.
@@ -176,9 +178,10 @@ pub struct TopRowDoc {
 }
 
 impl TopRowDoc {
-    /// The name of a process, or the path of a cgroup.
+    /// The name of a process, or that of a container, or the path of a cgroup.
     pub fn name(&self) -> &str {
-        self.comm.as_deref().or(self.cgroup.as_deref()).unwrap_or_default()
+        let of_workload = self.container.as_deref().or(self.cgroup.as_deref());
+        self.comm.as_deref().or(of_workload).unwrap_or_default()
     }
 }
 
@@ -293,6 +296,7 @@ fn process(message: &v1::LiveProcess, view: &v1::LiveView) -> TopRowDoc {
         start_time_ticks: Some(amount(identity.start_time_ticks)),
         comm: Some(message.comm.clone()),
         cgroup: group.map(|group| group.cgroup.clone()),
+        container: group.and_then(container),
         process_count: 1,
         home_nodes: ids(&message.home_node_ids),
         near_nodes: ids(&message.near_node_ids),
@@ -313,10 +317,15 @@ fn process(message: &v1::LiveProcess, view: &v1::LiveView) -> TopRowDoc {
     row
 }
 
+fn container(group: &v1::LiveGroup) -> Option<String> {
+    Some(group.name.clone()).filter(|name| !name.is_empty())
+}
+
 fn workload(message: &v1::LiveGroup, view: &v1::LiveView) -> TopRowDoc {
     let traffic = message.traffic.map(TrafficDoc::new);
     let mut row = TopRowDoc {
         cgroup: Some(message.cgroup.clone()),
+        container: container(message),
         process_count: count(message.process_count),
         home_nodes: ids(&message.home_node_ids),
         near_nodes: ids(&message.near_node_ids),
@@ -381,6 +390,30 @@ mod tests {
         let unseen = v1::LiveProcess { pages: None, ..message };
         let row = process(&unseen, &v1::LiveView::default());
         assert_eq!((row.resident_bytes, row.local_bytes), (Some(8192), None), "the kernel's count");
+    }
+
+    #[test]
+    fn a_workload_and_its_processes_have_the_name_of_their_container() {
+        let group = |name: &str| v1::LiveGroup {
+            cgroup: "/docker/0123".to_owned(),
+            name: name.to_owned(),
+            ..v1::LiveGroup::default()
+        };
+        let process = v1::LiveProcess {
+            comm: "nginx".to_owned(),
+            group_index: Some(0),
+            ..v1::LiveProcess::default()
+        };
+        let rows = |name: &str| {
+            let (groups, processes) = (vec![group(name)], vec![process.clone()]);
+            let view = v1::LiveView { groups, processes, ..v1::LiveView::default() };
+            let TopDoc { workloads, processes, .. } = TopDoc::new(&view, TopSource::Daemon);
+            let of_process = (processes[0].name().to_owned(), processes[0].container.clone());
+            (workloads[0].name().to_owned(), of_process)
+        };
+        let named = ("nginx".to_owned(), Some("web".to_owned()));
+        assert_eq!(rows("web"), ("web".to_owned(), named));
+        assert_eq!(rows(""), ("/docker/0123".to_owned(), ("nginx".to_owned(), None)));
     }
 
     /// Memory that is at home on every node is not well placed by that.

@@ -108,7 +108,10 @@ fn unseen(advice: &v1::Advice) -> String {
 /// Whom a finding is about, with a colon.
 pub fn title(finding: &v1::Finding) -> String {
     match &finding.who {
-        Some(Who::Cgroup(path)) => format!("cgroup {}: ", clean(path)),
+        Some(Who::Cgroup(path)) if finding.name.is_empty() || finding.name == *path => {
+            format!("cgroup {}: ", clean(path))
+        }
+        Some(Who::Cgroup(_)) => format!("cgroup of {}: ", clean(&finding.name)),
         Some(Who::Process(process)) => {
             format!("{} (process {}): ", clean(&finding.name), process.pid)
         }
@@ -272,6 +275,7 @@ mod tests {
         let cgroup = v1::Finding {
             kind: FindingKind::Overcommitted.into(),
             who: Some(Who::Cgroup("/a b".into())),
+            name: "/a b".into(),
             bytes: 0,
             flows: Vec::new(),
             benefit: None,
@@ -303,6 +307,18 @@ NUMA fit: 3.0 GiB of their 4.0 GiB (75.0 %) belong to 9 of 12 that fit on one no
 not seen: 3 processes, for lack of permission; run as root, or with CAP_SYS_PTRACE
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_cgroup_has_the_name_of_its_container() {
+        let title = |name: &str| {
+            let who = Some(Who::Cgroup("/docker/0123".into()));
+            super::title(&v1::Finding { who, name: name.to_owned(), ..v1::Finding::default() })
+        };
+        assert_eq!(title("shop/db-0/redis"), "cgroup of shop/db-0/redis: ");
+        assert_eq!(title("/docker/0123"), "cgroup /docker/0123: ");
+        // A daemon from before that field.
+        assert_eq!(title(""), "cgroup /docker/0123: ");
     }
 
     #[test]

@@ -181,7 +181,12 @@ fn heading(state: &TopState, rows: &[&TopRowDoc], document: &TopDoc) -> String {
     let what = match &state.list {
         List::Workloads => format!("workloads: {count}"),
         List::Processes => format!("processes: {count}"),
-        List::Within(cgroup) => format!("processes of {cgroup}: {count}"),
+        List::Within(cgroup) => {
+            let workload =
+                document.workloads.iter().find(|row| row.cgroup.as_ref() == Some(cgroup));
+            let name = workload.map_or(cgroup.as_str(), TopRowDoc::name);
+            format!("processes of {name}: {count}")
+        }
     };
     match (state.is_editing, state.filter.is_empty()) {
         (true, _) => format!("{what}  filter: {}_", state.filter),

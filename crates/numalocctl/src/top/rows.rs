@@ -61,6 +61,7 @@ fn passes(row: &TopRowDoc, wanted: &str) -> bool {
     wanted.is_empty()
         || has(&row.comm)
         || has(&row.cgroup)
+        || has(&row.container)
         || row.pid.is_some_and(|pid| pid.to_string().contains(wanted))
 }
 
@@ -87,7 +88,11 @@ mod tests {
             process(10, "mysqld", "/a", Some(5)),
             process(30, "idle", "/redis.slice/b", Some(70)),
         ];
-        let workload = TopRowDoc { cgroup: Some("/a".into()), ..TopRowDoc::default() };
+        let workload = TopRowDoc {
+            cgroup: Some("/a".into()),
+            container: Some("shop/db-0/redis".into()),
+            ..TopRowDoc::default()
+        };
         TopDoc { processes, workloads: vec![workload], ..TopDoc::default() }
     }
 
@@ -131,6 +136,7 @@ mod tests {
             start_time_ticks: Some(1),
             comm: Some(format!("app-{more}")),
             cgroup: Some("/a".into()),
+            container: Some("web".into()),
             process_count: 1,
             home_nodes: vec![more as u32],
             is_unpinned: more.is_multiple_of(3),
@@ -205,6 +211,7 @@ mod tests {
         assert_eq!(pids(&List::Processes, "0", "pid"), [10, 20, 30]);
         assert_eq!(pids(&List::Within("/a".into()), "", "pid"), [10, 20]);
         assert_eq!(pids(&List::Workloads, "/A", "name"), [0]);
+        assert_eq!(pids(&List::Workloads, "shop/DB", "name"), [0], "by its container");
         assert!(pids(&List::Workloads, "nothing has this", "name").is_empty());
     }
 }

@@ -106,6 +106,7 @@ fn snapshot() -> Snapshot {
         process(900, "new", "/user.slice", "0", Seen::Never),
     ];
     let group = |nodes: &[(u32, u64)], pages| GroupNow {
+        name: None,
         memory: Some(CountedMemory { nodes: on(nodes), ..CountedMemory::default() }),
         kernel_migrated_pages: pages,
         kernel_demoted_pages: None,

@@ -173,6 +173,7 @@ pub fn live() -> v1::LiveView {
         kernel_demoted_pages: Some(11),
         kernel_promoted_pages: Some(13),
         traffic: traffic(3_000_000, 2_000_000),
+        name: String::new(),
     };
     let job = v1::LiveJob {
         job: "jobs/nri-5".to_owned(),

@@ -67,7 +67,7 @@ pub enum Exactness {
 pub struct Subject {
     /// Its cgroup, or its pid with the start time.
     pub who: Who,
-    /// Its name for people: of the process, or of the cgroup.
+    /// Its name for people: of the process, of the container, pod or machine that the cgroup is of, or the path of the cgroup.
     pub name: String,
     /// CPUs that its threads may run on, offline ones left out.
     pub cpus: CpuSet,

@@ -1,7 +1,11 @@
 //! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
 
 use super::traffic::OwnTraffic;
-use crate::{Roots, files::read, processes::cgroup};
+use crate::{
+    Roots,
+    files::read,
+    processes::{cgroup, group_names::GroupNames},
+};
 use numaloc_core::{
     live::{CountedMemory, GroupNow},
     rotation::Candidate,
@@ -74,9 +78,11 @@ impl GroupReadings {
     pub(super) fn now(
         &self,
         attached: &BTreeMap<&str, u64>,
+        names: &GroupNames,
         now: Duration,
     ) -> BTreeMap<String, GroupNow> {
         let shown = |path: &str, group: &GroupReading| GroupNow {
+            name: names.of(path),
             memory: group.memory.clone().map(|memory| match attached.get(path) {
                 Some(&bytes) => memory.with_attached(bytes),
                 None => memory,
@@ -158,7 +164,7 @@ mod tests {
         for path in ["/a", "/gone", "/never"] {
             assert!(!groups.read(&fake.roots(), path, None, at), "{path}");
         }
-        let now = groups.now(&BTreeMap::new(), at + at);
+        let now = groups.now(&BTreeMap::new(), &GroupNames::default(), at + at);
         let memory = CountedMemory {
             nodes: [(NodeId(0), 4096), (NodeId(8), 8192)].into(),
             cache: [(NodeId(0), 4096), (NodeId(8), 0)].into(),
@@ -174,6 +180,9 @@ mod tests {
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();
         assert!(groups.read(&fake.roots(), "/a", None, at), "it was there");
         groups.keep(&["/renamed"].into());
-        assert_eq!(groups.now(&BTreeMap::new(), at)["/renamed"], GroupNow::default());
+        assert_eq!(
+            groups.now(&BTreeMap::new(), &GroupNames::default(), at)["/renamed"],
+            GroupNow::default()
+        );
     }
 }

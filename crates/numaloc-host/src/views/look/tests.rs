@@ -85,6 +85,25 @@ fn seen(fake: &Fake, targets: &[Target]) -> Looked {
 }
 
 #[test]
+fn a_cgroup_of_a_container_has_its_name() {
+    let fake = Fake::new();
+    fake.write("cgroup/cgroup.procs", "");
+    let id = "d".repeat(64);
+    let path = format!("/docker/{id}");
+    group(&fake, &path, &[(100, &["0-1"])]);
+    group(&fake, "/a", &[(200, &["0-1"])]);
+    let config = format!("var/lib/docker/containers/{id}/config.v2.json");
+    fake.write(&config, r#"{"Name":"/web"}"#);
+    let looked = seen(&fake, &[]);
+    let named = looked.look.subjects.iter().map(|subject| (subject.who.clone(), &*subject.name));
+    let named: Vec<_> = named.collect();
+    assert_eq!(named.len(), 2);
+    for (path, name) in [(path.as_str(), "web"), ("/a", "/a")] {
+        assert!(named.contains(&(Who::Cgroup(path.to_owned()), name)), "{named:?}");
+    }
+}
+
+#[test]
 fn a_cgroup_is_one_subject_by_what_the_kernel_counts() {
     let fake = Fake::new();
     fake.write("cgroup/cgroup.procs", "");

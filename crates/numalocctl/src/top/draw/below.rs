@@ -36,10 +36,10 @@ fn processes(
     document: &TopDoc,
     row: &TopRowDoc,
 ) {
-    let cgroup = row.name();
-    let state = TopState { list: List::Within(cgroup.to_owned()), ..state.clone() };
+    let cgroup = row.cgroup.clone().unwrap_or_default();
+    let state = TopState { list: List::Within(cgroup), ..state.clone() };
     let rows = rows(document, &state.list, "", state.sort);
-    let heading = format!("processes of {cgroup}: {}", rows.len());
+    let heading = format!("processes of {}: {}", row.name(), rows.len());
     write(buffer, room, room.y, &heading, bold());
     let room = Rect { y: room.y + 1, height: room.height.saturating_sub(1), ..room };
     table(buffer, room, &state, (&rows, 0), document, None);

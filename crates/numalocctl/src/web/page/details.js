@@ -55,7 +55,7 @@ function drawDetail() {
   // What somebody is about to copy stays as it is.
   const marked = getSelection();
   if (!isNew && !marked.isCollapsed && box.contains(marked.anchorNode)) return;
-  title.textContent = row ? (isRecord(row) ? row.name : row.pid != null ? `${row.comm} (${row.pid})` : row.cgroup) : "It has ended.";
+  title.textContent = row ? (isRecord(row) ? row.name : row.pid != null ? `${row.comm} (${row.pid})` : row.container || row.cgroup) : "It has ended.";
   fill(facts, ...(row ? (isRecord(row) ? recordFacts(row) : rowFacts(row)) : []));
   if (wantsFocus) { wantsFocus = false; (box.querySelector("button") || box).focus(); }
 }
@@ -81,7 +81,7 @@ function openJob(name) {
 
 function rowFacts(row) {
   const parts = [facts([
-    ["Cgroup", row.pid != null ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
+    ["Container", row.pid != null ? row.container : null], ["Cgroup", row.pid != null || row.container ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
     ["Memory", size(row.resident_bytes)], ["Page cache", row.cache_bytes ? `${size(row.cache_bytes)}, not mapped` : null], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
     ["Of this near", row.near_bytes ? size(row.near_bytes) : null], ["Demoted, on a lower tier", row.demoted_bytes ? size(row.demoted_bytes) : null],
     ["Demoted by the kernel so far", row.kernel_demoted_pages ? size(row.kernel_demoted_pages * view.top.page_bytes) : null], ["Promoted by the kernel so far", row.kernel_promoted_pages ? size(row.kernel_promoted_pages * view.top.page_bytes) : null],

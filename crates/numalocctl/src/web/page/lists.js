@@ -6,18 +6,19 @@ const isRecord = (row) => row.state != null;
 const isJob = (row) => isRecord(row) && row.name.startsWith("jobs/");
 const keyOf = (row) => (row.pid != null ? `p${row.pid}.${row.start_time_ticks}` : isRecord(row) ? row.name : "c" + row.cgroup);
 const tail = (path) => path.slice(path.lastIndexOf("/") + 1) || "/";
-const parent = (path) => (path === "/" ? "" : path.slice(0, path.lastIndexOf("/")) || "/");
+const parent = (path) => (!path.includes("/") || path === "/" ? "" : path.slice(0, path.lastIndexOf("/")) || "/");
 const word = (name, prefix) => (name || "").replace(prefix, "").toLowerCase().replaceAll("_", " ");
 const isOpen = (job) => isJob(job) && /QUEUED|PLANNING|RUNNING|PAUSED|SUSPENDED/.test(job.state);
 
 function nameCell(row) {
-  const [name, more] = row.pid != null ? [row.comm, `${row.pid} ${row.cgroup || ""}`] : [tail(row.cgroup), parent(row.cgroup)];
+  const of = row.container || row.cgroup || "/";
+  const [name, more] = row.pid != null ? [row.comm, `${row.pid} ${row.container || row.cgroup || ""}`] : [tail(of), parent(of)];
   return [name + " ", el("span", { class: "quiet" }, more)];
 }
 
 const shareCell = (row) => (row.is_hidden ? "hidden" : row.is_unpinned ? "any node" : percent(row.local_percent));
 const rowColumns = [
-  { id: "name", title: "Name", cell: nameCell, by: (row) => (row.comm || tail(row.cgroup || "")).toLowerCase() },
+  { id: "name", title: "Name", cell: nameCell, by: (row) => (row.comm || tail(row.container || row.cgroup || "")).toLowerCase() },
   { id: "processes", down: true, title: "Processes", number: true, cell: (row) => row.process_count, by: (row) => -row.process_count, only: "workloads" },
   { id: "home", title: "Home", cell: (row) => list(row.home_nodes), by: (row) => list(row.home_nodes) },
   { id: "memory", down: true, title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
@@ -123,7 +124,7 @@ const sortOf = () => sorts[tab] || (sorts[tab] = [tab === "jobs" ? "id" : tab ==
 
 function rowsNow() {
   const wanted = filter.toLowerCase();
-  const passes = (row) => (hasRecords() ? [row.name, targetOf(row), stateOf(row)] : [row.comm, row.cgroup, row.pid]).some((text) => String(text ?? "").toLowerCase().includes(wanted));
+  const passes = (row) => (hasRecords() ? [row.name, targetOf(row), stateOf(row)] : [row.comm, row.container, row.cgroup, row.pid]).some((text) => String(text ?? "").toLowerCase().includes(wanted));
   const rows = listOf().filter((row) => (tab !== "processes" || within == null || row.cgroup === within) && (!wanted || passes(row)));
   const [id, reverse] = sortOf();
   const by = columns().find((column) => column.id === id).by;

@@ -128,8 +128,10 @@ pub fn named() -> Script {
         let job_indexes = if moves { vec![0] } else { Vec::new() };
         let moved_bytes = if moves { 3 << 30 } else { 0 };
         let home_node_ids = home.to_vec();
+        let name = if comm == "qemu-system-x86" { "qemu-1-build01" } else { "" };
         view.groups.push(v1::LiveGroup {
             cgroup: cgroup.to_owned(),
+            name: name.to_owned(),
             nodes: nodes.clone(),
             own_nodes: nodes.clone(),
             own_shares: shares,
