@@ -64,7 +64,7 @@ async fn selecting(cluster: &impl Api, namespace: &str, pod: &Value) -> Result<S
     let mut lines = String::new();
     for (_, object, read) in all {
         match read {
-            Ok(policy) if policy.needs_namespaces() && !labels.are_known() => {
+            Ok(policy) if !labels.suffice_for(&policy) => {
                 let _ = writeln!(
                     lines,
                     "  {policy}: unknown, it selects namespaces by labels, and you may not list namespaces"

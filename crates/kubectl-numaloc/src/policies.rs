@@ -53,9 +53,8 @@ pub async fn run(
     let labels = NamespaceLabels::read(cluster, &all).await?;
     let pods = pods.map(|pods| pods.iter().map(|pod| labels.pod(pod)).collect::<Vec<_>>());
     let row = |(kind, object, read): &(_, _, _)| {
-        let is_counted = |policy: &PolicyResource| labels.are_known() || !policy.needs_namespaces();
         let selected = |policy: &PolicyResource| {
-            let pods = pods.as_ref().filter(|_| is_counted(policy))?;
+            let pods = pods.as_ref().filter(|_| labels.suffice_for(policy))?;
             Some(pods.iter().filter(|pod| policy.selects(pod)).count())
         };
         row(*kind, object, read, selected)
@@ -152,9 +151,9 @@ impl NamespaceLabels {
         Ok(Self(Some(namespaces.iter().map(labels).collect())))
     }
 
-    /// Whether they are known as far as policies need them.
-    pub fn are_known(&self) -> bool {
-        self.0.is_some()
+    /// Whether they are known as far as a policy needs them.
+    pub fn suffice_for(&self, policy: &PolicyResource) -> bool {
+        self.0.is_some() || !policy.needs_namespaces()
     }
 
     /// A pod as policies select it. Nodes and classes of containers are the agents' business.

@@ -71,6 +71,13 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
+/// A condition of the node's object.
+fn condition(cluster: &Cluster, kind: &str) -> Option<serde_json::Value> {
+    let object = cluster.node_locality()?;
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind).cloned()
+}
+
 const BEST: &str = r#"{"policy": "bestEffort"}"#;
 
 /// The ids of the containers of the pod with this number.

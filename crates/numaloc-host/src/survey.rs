@@ -38,6 +38,7 @@ mod wide;
 use crate::{
     Arrivals, Error, Roots,
     files::{maps::Vma, read},
+    limits::probe,
     processes::devices::with_device_nodes,
     survey::{
         attached::{AttachedFiles, AttachedSearch, SharedObjects},
@@ -62,7 +63,12 @@ use numaloc_core::{
     Topology,
     planner::{self, Surveyed},
 };
-use std::{collections::BTreeSet, sync::Arc, thread, time::Instant};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Instant,
+};
 
 /// The part of a survey that the executor needs. The part for the planner is its [`Surveyed`].
 #[derive(Debug)]
@@ -195,12 +201,15 @@ fn look(
     // Only the fastest run is worth it that threads which map memory wait for it.
     let is_fastest = options.pacing.profile == Profile::Fast
         && matches!(policies, Policies::Ask | Policies::Known(_));
+    let small_folios = OnceLock::new();
     let looker = || {
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
         let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
         let (folios, include_shared) = (Folios::new(roots), options.include_shared);
         let follows = matches!(policies, Policies::Ask);
-        let keeper = follows.then(|| StretchKeeper::new(roots)).flatten();
+        // The sizes of folios are read once for all threads.
+        let has_small_folios = || *small_folios.get_or_init(|| probe::small_folios(roots));
+        let keeper = follows.then(|| StretchKeeper::new(roots, has_small_folios())).flatten();
         Looker { scanner, folios, include_shared, keeper }
     };
     let threads = options.pacing.pace().workers;
@@ -260,8 +269,8 @@ fn look(
     Ok((Survey { spaces, claims, page_access, placements, newcomers, attached, seen }, surveyed))
 }
 
-/// All extents that have pages, in the order of processes and addresses, and the stretches whose remote pages were kept. They are found once more if `look_again` returns true
-/// after that, because pages have been assigned to other extents.
+/// All extents that have pages, in the order of processes and addresses, and the stretches whose remote pages were kept. They are
+/// found once more if `look_again` returns true after that, because pages have been assigned to other extents.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
     stripes: &Stripes<'_>,

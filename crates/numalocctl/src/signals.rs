@@ -2,7 +2,14 @@
 
 use crate::exit::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 /// A flag that the first SIGINT or SIGTERM sets. The second one has its default effect: it ends the program.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
@@ -15,6 +22,19 @@ pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
         signal_hook::flag::register(signal, flag.clone()).map_err(Failure::Signals)?;
     }
     Ok(flag)
+}
+
+/// The longest time until a flag is noticed.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Sleeps until then, or until the flag is set.
+pub fn sleep(flag: &AtomicBool, until: Instant) {
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if flag.load(Relaxed) {
+            return;
+        }
+        thread::sleep(left.min(TURN));
+    }
 }
 
 /// A flag that SIGHUP sets: the terminal has gone.

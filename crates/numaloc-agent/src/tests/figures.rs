@@ -1,14 +1,6 @@
 //! Tests of when numalocd's figures are read, and of the effects if it does not provide them.
 
 use super::*;
-use serde_json::Value;
-
-/// A condition of the node's object.
-fn condition(cluster: &Cluster, kind: &str) -> Option<Value> {
-    let object = cluster.node_locality()?;
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind).cloned()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_daemon_that_refuses_its_figures_has_all_the_rest() {

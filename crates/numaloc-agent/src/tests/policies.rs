@@ -106,15 +106,10 @@ async fn labels_of_namespaces_that_may_not_be_listed_stop_new_decisions_and_are_
     policy["namespaceSelector"] = json!({"matchLabels": {"team": "db"}});
     cluster.policy("", "databases", &policy);
     cluster.policy("shop", "own", &each(40));
-    let is_reported = || {
-        let report = cluster.node_locality().unwrap_or_default();
-        let conditions = report["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let read = conditions.into_iter().find(|condition| condition["type"] == "ClusterRead");
-        read.is_some_and(|read| {
-            read["status"] == "False" && read["message"].to_string().contains("namespaces")
-        })
+    let is_reported = |read: Value| {
+        read["status"] == "False" && read["message"].to_string().contains("namespaces")
     };
-    until(async || is_reported()).await;
+    until(async || condition(&cluster, "ClusterRead").is_some_and(is_reported)).await;
     assert_eq!(intervals(&fake), [30, 30], "the last decision is in force");
     cluster.remove("/apis/numaloc.io/v1alpha1/clustermemorylocalitypolicies", "/databases");
     until(async || intervals(&fake) == [40, 40]).await;

@@ -223,8 +223,9 @@ impl<'a> Mover<'a> {
             self.ledger.publish();
             return Vec::new();
         };
+        let bytes: u64 = rows.iter().map(Row::bytes).sum();
         let (results, failed) = if self.is_believed(key, rows, &called) {
-            self.ledger.calls().sampled_bytes += rows.iter().map(Row::bytes).sum::<u64>();
+            self.ledger.calls().sampled_bytes += bytes;
             let arrived = |row: &Row| {
                 let arrived_bytes = row.bytes();
                 (*row, Verified { arrived_bytes, ..Verified::default() })
@@ -234,7 +235,7 @@ impl<'a> Mover<'a> {
             self.finder.verify(key.process, rows, key.to)
         };
         let absent_bytes: u64 = results.iter().map(|(_, seen)| seen.absent_bytes).sum();
-        if absent_bytes > rows.iter().map(Row::bytes).sum::<u64>() / MUCH_GONE {
+        if absent_bytes > bytes / MUCH_GONE {
             self.finder.outdate_seen();
         }
         if let (Some(error), Some(row)) = (&failed, rows.first()) {

@@ -10,8 +10,8 @@ use crate::{
 };
 use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, Pages, Plan, page_size};
 use numaloc_host::{
-    AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership, PageRun,
-    Precision, RuledOut, Scanned, Scanner, SeenStretch, Survey,
+    AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Neighbours, Ownership,
+    PageLocation, PageRun, Precision, RuledOut, Scanned, Scanner, SeenStretch, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -222,7 +222,7 @@ impl<'a> Finder<'a> {
             if is_copy || !self.work.move_index.takes(index, planned_move, mapping, &run) {
                 return;
             }
-            let (process, account) = (mapping.process, account(planned_move, mapping));
+            let account = account(planned_move, mapping);
             let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
             let stays = is_strangers && !plan.options.include_shared;
             if stays && planned_move.stripe.is_none() {
@@ -232,21 +232,8 @@ impl<'a> Finder<'a> {
             let flag =
                 if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
             let hugetlb_bytes = planned_move.hugetlb_bytes;
-            let (choice, hinted, move_index) = (0, false, index);
-            let folio = |address, bytes| Folio {
-                address,
-                bytes,
-                hugetlb_bytes,
-                from,
-                process,
-                account,
-                extent_start: mapping.start,
-                flag,
-                move_index,
-                choice,
-                attempts,
-                hinted,
-            };
+            let first = Folio::first(planned_move, index, mapping, from);
+            let folio = |address, bytes| Folio { address, bytes, flag, attempts, ..first };
             let address = mapping.start + run.offset;
             let Some(stripe) = &planned_move.stripe else {
                 folios(&run, address, &mut shape, &mut |address, bytes, count| {
@@ -296,10 +283,8 @@ impl<'a> Finder<'a> {
     /// Whether pages of a process that were reported on `to` are there, by a sample that begins with the piece numbered `first`
     /// ([`verify::sample`]).
     pub fn sample(&mut self, process: usize, rows: &[Row], to: NodeId, first: u64) -> bool {
-        let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
-        let space = &spaces[process];
         verify::sample(rows, to, first, |address, pages, places| {
-            self.scanner.locate(space, address, pages, places)
+            self.locate(process, address, pages, places)
         })
     }
 
@@ -311,11 +296,21 @@ impl<'a> Finder<'a> {
         rows: &[Row],
         to: NodeId,
     ) -> (Vec<(Row, Verified)>, Option<Error>) {
-        let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
-        let space = &spaces[process];
         verify::verify(rows, to, |address, pages, places| {
-            self.scanner.locate(space, address, pages, places)
+            self.locate(process, address, pages, places)
         })
+    }
+
+    /// Where the base pages of a process from an address on are ([`Scanner::locate`]).
+    fn locate(
+        &mut self,
+        process: usize,
+        address: u64,
+        pages: usize,
+        places: &mut Vec<PageLocation>,
+    ) -> Result<(), Error> {
+        let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
+        self.scanner.locate(&spaces[process], address, pages, places)
     }
 }
 
@@ -332,20 +327,7 @@ fn add_seen(
         return;
     }
     let mapping = planned_move.mappings[0];
-    let first = Folio {
-        address: mapping.start,
-        bytes: page_size(),
-        hugetlb_bytes: None,
-        from: stretch.node,
-        process: mapping.process,
-        account: account(planned_move, mapping),
-        extent_start: mapping.start,
-        flag: MoveFlag::Own,
-        move_index,
-        choice: 0,
-        attempts: 0,
-        hinted: false,
-    };
+    let first = Folio::first(planned_move, move_index, mapping, stretch.node);
     for Range { start, end } in
         stretch.remote(mapping.start + range.start..mapping.start + range.end)
     {

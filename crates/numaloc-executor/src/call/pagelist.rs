@@ -67,7 +67,7 @@ impl Pagelists {
         Self { addresses, stops }
     }
 
-    /// Number of folios.
+    /// Number of folios that are passed, each by one address.
     pub fn folios(&self) -> usize {
         self.addresses.len() - self.stops.len()
     }

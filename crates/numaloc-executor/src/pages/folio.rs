@@ -47,6 +47,25 @@ pub enum Class {
 }
 
 impl Folio {
+    /// The base page at the begin of an extent, found on `from` through `mapping`, as that of one process and not visited yet: the
+    /// values that all folios of an extent begin with.
+    pub fn first(planned_move: &Move, move_index: usize, mapping: Mapping, from: NodeId) -> Self {
+        Self {
+            address: mapping.start,
+            bytes: page_size(),
+            hugetlb_bytes: planned_move.hugetlb_bytes,
+            from,
+            process: mapping.process,
+            account: account(planned_move, mapping),
+            extent_start: mapping.start,
+            flag: MoveFlag::Own,
+            move_index,
+            choice: 0,
+            attempts: 0,
+            hinted: false,
+        }
+    }
+
     /// A folio for tests, with the same values for all else.
     #[cfg(test)]
     pub fn sample(address: u64, bytes: u64) -> Self {

@@ -4,16 +4,15 @@
 
 use crate::{
     Roots,
-    files::read,
     processes::{
         containers::{container_of, pod},
+        machines::{self, LXC_PAYLOAD},
         runtime_files::RuntimeFiles,
         runtimes::RuntimeLists,
     },
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     time::Duration,
 };
 
@@ -55,7 +54,7 @@ impl GroupNames {
         let lists = RuntimeLists::new(&files);
         self.containers = lists.names_of_containers();
         self.pods = lists.names_of_pods();
-        self.machines = machines(roots);
+        self.machines = machines::names_by_unit(roots);
         self.read_at = Some(now);
         self.seen = named.into_iter().map(str::to_owned).collect();
     }
@@ -66,7 +65,7 @@ impl GroupNames {
         let parts: Vec<&str> = cgroup.split('/').collect();
         let container = |part: &str| self.containers.get(container_of(part)?).cloned();
         let machine = |part: &str| {
-            let lxc = part.strip_prefix("lxc.payload.").map(str::to_owned);
+            let lxc = part.strip_prefix(LXC_PAYLOAD).map(str::to_owned);
             lxc.or_else(|| self.machines.get(part).cloned())
         };
         let pod = |part: &str| self.pods.get(&pod(part)?).cloned();
@@ -85,25 +84,12 @@ impl GroupNames {
 /// Whether a cgroup looks like that of a container, a pod or a machine.
 fn is_named(cgroup: &str) -> bool {
     let is_machine = |part: &str| {
-        part.starts_with("lxc.payload.")
+        part.starts_with(LXC_PAYLOAD)
             || part.starts_with("machine-")
             || part.starts_with("systemd-nspawn@")
             || pod(part).is_some()
     };
     container_of(cgroup).is_some() || cgroup.split('/').any(is_machine)
-}
-
-/// The machines that systemd-machined has registered, by their units (systemd, src/machine/machine.c, `machine_save`). It keeps
-/// links from units to names there, too, which are left out.
-fn machines(roots: &Roots) -> BTreeMap<String, String> {
-    let name = |file: &str| (!file.contains(':')).then(|| file.to_owned());
-    let files = read::entries(&roots.run.join("systemd/machines"), name);
-    let unit = |(name, path): (String, PathBuf)| {
-        let text = read::text(&path).ok()?;
-        let unit = text.lines().find_map(|line| line.strip_prefix("SCOPE="))?;
-        Some((unit.to_owned(), name))
-    };
-    files.into_iter().filter_map(unit).collect()
 }
 
 #[cfg(test)]

@@ -14,14 +14,17 @@ use crate::{
         runtimes::is_file_name,
     },
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// The cgroup of a container of LXC has this and its name.
+pub(crate) const LXC_PAYLOAD: &str = "lxc.payload.";
 
 /// The containers of this name with LXC, Incus, LXD or systemd-machined. Only root can make what names them.
 pub(crate) fn containers(roots: &Roots, name: &str) -> Vec<Found> {
     if !is_file_name(name) {
         return Vec::new();
     }
-    let names = [format!("lxc.payload.{name}"), format!("lxc/{name}")];
+    let names = [format!("{LXC_PAYLOAD}{name}"), format!("lxc/{name}")];
     let is_there = |path: &String| {
         cgroup::hierarchies(&roots.cgroup).iter().any(|root| root.join(path).is_dir())
     };
@@ -41,8 +44,8 @@ pub(crate) fn registered(roots: &Roots, kind: NamedKind, name: &str) -> Option<F
     if !is_file_name(name) {
         return None;
     }
-    let text = read::text(&roots.run.join("systemd/machines").join(name)).ok()?;
-    let fields: BTreeMap<_, _> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let text = read::text(&registrations(roots).join(name)).ok()?;
+    let fields = fields(&text);
     let leader: i32 = fields.get("LEADER")?.parse().ok()?;
     if fields.get("CLASS") != Some(&class) {
         return None;
@@ -52,6 +55,26 @@ pub(crate) fn registered(roots: &Roots, kind: NamedKind, name: &str) -> Option<F
     let path = cgroups.lines().find_map(|line| up_to(line, |part| part == unit));
     let at = path.map_or(Meant::Pid(leader), Meant::Cgroup);
     Some(Found { at, how: format!("systemd-machined, process {leader}") })
+}
+
+/// Where systemd-machined keeps a file for each machine.
+fn registrations(roots: &Roots) -> PathBuf {
+    roots.run.join("systemd/machines")
+}
+
+fn fields(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.split_once('=')).collect()
+}
+
+/// The names of the machines that systemd-machined has registered, by their units. It keeps links from units to names there, too, which
+/// are left out.
+pub(crate) fn names_by_unit(roots: &Roots) -> BTreeMap<String, String> {
+    let name = |file: &str| (!file.contains(':')).then(|| file.to_owned());
+    let unit = |(name, path): (String, PathBuf)| {
+        let text = read::text(&path).ok()?;
+        Some(((*fields(&text).get("SCOPE")?).to_owned(), name))
+    };
+    read::entries(&registrations(roots), name).into_iter().filter_map(unit).collect()
 }
 
 /// The path in a line of /proc/PID/cgroup, up to the first part that is meant.

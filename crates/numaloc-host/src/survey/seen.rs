@@ -10,7 +10,6 @@
 use crate::{
     Roots,
     files::kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile},
-    limits::probe,
     survey::scan::{Ownership, PageRun},
 };
 use numaloc_core::{Claim, Extent, Kind, Mapping, NodeId, Pages, number, page_size, pmd_pages};
@@ -36,7 +35,7 @@ fn stretch_bytes() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenStretch {
     mapping: Mapping,
-    /// Its first address.
+    /// Where it begins in the process: a multiple of [`stretch_bytes`].
     address: u64,
     /// The node of its remote pages.
     pub node: NodeId,
@@ -78,10 +77,12 @@ pub(crate) struct StretchKeeper {
 }
 
 impl StretchKeeper {
-    /// `None` on hosts where folios have many sizes.
-    pub(crate) fn new(roots: &Roots) -> Option<Self> {
+    /// `None` on hosts where folios have many sizes ([`probe::small_folios`]).
+    ///
+    /// [`probe::small_folios`]: crate::limits::probe::small_folios
+    pub(crate) fn new(roots: &Roots, has_small_folios: bool) -> Option<Self> {
         let flags = FrameFile::flags(roots);
-        (!probe::small_folios(roots)).then_some(Self { flags, kept: 0 })
+        (!has_small_folios).then_some(Self { flags, kept: 0 })
     }
 
     /// The notes of an extent with this claim. `None`: its pages are not kept.

@@ -297,6 +297,7 @@ fn memory(
     let now = Instant::now();
     let aged = seen.into_iter().map(|(subject, at)| Subject { age: now - at, ..subject });
     looked.look.subjects = aged.collect();
+    subjects::name_containers(roots, &mut looked.look.subjects);
     Ok(())
 }
 

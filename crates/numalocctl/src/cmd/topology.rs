@@ -12,12 +12,8 @@ use crate::{
 use numaloc_api::{timestamp, v1};
 use std::{
     sync::atomic::Ordering::Relaxed,
-    thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
-
-/// The longest time until Ctrl-C is noticed.
-const TURN: Duration = Duration::from_millis(50);
 
 pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<CommandResult, Failure> {
     let chosen = chosen(cli, around)?;
@@ -71,9 +67,7 @@ fn watch(
         // The next rows of CSV follow those before.
         view.headers &= !view.csv;
         is_first = false;
-        while !interrupted.load(Relaxed) && Instant::now() < due {
-            thread::sleep(TURN.min(due.saturating_duration_since(Instant::now())));
-        }
+        signals::sleep(&interrupted, due);
     }
     Ok(())
 }

@@ -69,10 +69,7 @@ fn look_again_and_again(
         if to.send(looked).is_err() {
             return;
         }
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| !is_stopped())
-        {
-            thread::sleep(left.min(TURN));
-        }
+        signals::sleep(stop, end);
     }
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     fake::{Fake, anonymous},
     files::pagemap::Entries,
+    limits::probe,
 };
 use numaloc_core::pmd_size;
 
@@ -23,10 +24,15 @@ fn host() -> Fake {
     fake
 }
 
+fn keeper_on(host: &Fake) -> Option<StretchKeeper> {
+    let roots = host.roots();
+    StretchKeeper::new(&roots, probe::small_folios(&roots))
+}
+
 /// What is kept of pages, each with its number, frame, node and whether it is exclusive.
 fn kept(pages: &[(u64, u64, u32, Ownership)]) -> Vec<SeenStretch> {
     let host = host();
-    let mut keeper = StretchKeeper::new(&host.roots()).expect("folios are base or huge pages");
+    let mut keeper = keeper_on(&host).expect("folios are base or huge pages");
     let extent = anonymous(here().start, 8 * stretch_bytes());
     let mut notes = keeper.begin(&extent, &Claim::default()).expect("it is private");
     for &(page, frame, node, ownership) in pages {
@@ -114,7 +120,7 @@ fn a_part_of_a_huge_page_is_scanned_again() {
 #[test]
 fn memory_of_several_or_with_several_homes_is_not_kept() {
     let host = host();
-    let mut keeper = StretchKeeper::new(&host.roots()).expect("folios are base or huge pages");
+    let mut keeper = keeper_on(&host).expect("folios are base or huge pages");
     let plain = anonymous(0, pmd_size());
     let mut is_kept = |extent: Extent| keeper.begin(&extent, &Claim::default()).is_some();
     assert!(is_kept(plain.clone()));
@@ -126,7 +132,7 @@ fn memory_of_several_or_with_several_homes_is_not_kept() {
     assert!(!is_kept(Extent { mappings: two, ..plain.clone() }));
     let sizes = "sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
     host.write(sizes, "[always] inherit madvise never\n");
-    assert!(StretchKeeper::new(&host.roots()).is_none(), "folios of 64 KiB");
+    assert!(keeper_on(&host).is_none(), "folios of 64 KiB");
 }
 
 #[test]

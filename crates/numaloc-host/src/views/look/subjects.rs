@@ -31,8 +31,6 @@ use std::{
 #[derive(Debug)]
 pub struct FoundSubject {
     pub who: Who,
-    /// Its name for people.
-    pub name: String,
     /// Its memory, as far as that was found out for little.
     pub bytes: u64,
     /// Its hugetlb memory, of a process; that of a cgroup is counted by node.
@@ -100,17 +98,8 @@ pub fn find(
             leave_out(&mut pids, &members);
             let cpus = first.cpus.clone();
             let member = SubjectMembers::Group { directory, processes, resident };
-            let (who, name) = (Who::Cgroup(path.clone()), path);
-            let hugetlb_bytes = 0;
-            all.subjects.push(FoundSubject {
-                who,
-                name,
-                bytes,
-                hugetlb_bytes,
-                storage,
-                cpus,
-                member,
-            });
+            let who = Who::Cgroup(path);
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes: 0, storage, cpus, member });
         }
     }
     let own = process::own_pid(roots);
@@ -125,33 +114,25 @@ pub fn find(
         }
         if let Some(process) = read_one(roots, topology, pid, &mut all) {
             let (who, cpus) = (Who::Process(process.identity), process.cpus.clone());
-            let (name, member) = (process.comm.clone(), SubjectMembers::Process(process));
-            all.subjects.push(FoundSubject {
-                who,
-                name,
-                bytes,
-                hugetlb_bytes,
-                storage,
-                cpus,
-                member,
-            });
+            let member = SubjectMembers::Process(process);
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes, storage, cpus, member });
         }
     }
-    name_containers(roots, &mut all.subjects);
     all
 }
 
-/// Gives cgroups of containers, pods and machines the names of these.
-fn name_containers(roots: &Roots, subjects: &mut [FoundSubject]) {
-    let cgroup = |subject: &FoundSubject| match &subject.who {
-        Who::Cgroup(path) => Some(path.clone()),
+/// Gives cgroups of containers, pods and machines the names of these, in place of their paths.
+pub fn name_containers(roots: &Roots, subjects: &mut [Subject]) {
+    let cgroups = subjects.iter().filter_map(|subject| match &subject.who {
+        Who::Cgroup(path) => Some(path.as_str()),
         Who::Process(_) => None,
-    };
-    let cgroups: Vec<String> = subjects.iter().filter_map(cgroup).collect();
+    });
     let mut names = GroupNames::default();
-    names.keep(roots, &cgroups.iter().map(String::as_str).collect(), Duration::ZERO);
+    names.keep(roots, &cgroups.collect(), Duration::ZERO);
     for subject in subjects {
-        if let Some(name) = cgroup(subject).and_then(|path| names.of(&path)) {
+        if let Who::Cgroup(path) = &subject.who
+            && let Some(name) = names.of(path)
+        {
             subject.name = name;
         }
     }
@@ -262,6 +243,10 @@ impl FoundSubject {
         let text = |path: &Path| path.to_str().map(str::to_owned);
         let writable = directory.as_deref().filter(|path| path.join("cpuset.mems").exists());
         Subject {
+            name: match &self.who {
+                Who::Cgroup(path) => path.clone(),
+                Who::Process(_) => first.comm.clone(),
+            },
             handle: match (&self.who, foreign) {
                 (_, true) => CpuControl::Foreign,
                 (Who::Process(_), _) => CpuControl::Threads,
@@ -283,7 +268,6 @@ impl FoundSubject {
             device_nodes: self.device_nodes(roots, topology),
             storage: self.storage,
             who: self.who,
-            name: self.name,
             age: Duration::ZERO,
             cpu_use,
             resident,
