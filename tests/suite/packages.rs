@@ -4,6 +4,7 @@
 
 mod ages;
 mod guests;
+mod machines;
 mod manager;
 mod prewarmed;
 mod real;
