@@ -125,6 +125,7 @@ fn plan(extents: u64) {
         mems_allowed: topology.with_memory(),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     };
     let scene =

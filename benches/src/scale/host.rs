@@ -69,6 +69,7 @@ impl Host {
             mems_allowed: self.topology.with_memory(),
             device_nodes: Default::default(),
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         }
     }

@@ -224,6 +224,7 @@ pub fn plan() -> PlanSummary {
         wide_threads: vec![wide],
         wide_thread_count: 14,
         swap_bytes: 42,
+        page_table_bytes: 46,
         away_node_ids: vec![2],
         guest_cells: vec![cell],
     };

@@ -59,6 +59,7 @@
 //!     mems_allowed: "0-1".parse().unwrap(),
 //!     device_nodes: Default::default(),
 //!     swap_bytes: 0,
+//!     page_table_bytes: 0,
 //!     guest: None,
 //! };
 //! // Its heap of 64 MiB: 48 MiB of it are on node 1.
@@ -159,6 +160,7 @@ pub use memory::{
     held::HeldFile,
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
+    of_kind::MemoryOfKind,
     phase, reservation,
     rule::Rule,
     stripe::{self, Indexing, Origin, Stripe},

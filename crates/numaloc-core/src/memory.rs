@@ -11,6 +11,7 @@ pub mod grains;
 pub mod held;
 pub mod locality;
 pub mod mempolicy;
+pub mod of_kind;
 pub mod phase;
 pub mod reservation;
 pub mod rule;

@@ -35,6 +35,7 @@ use crate::{
         fixed::FixedMemory,
         held::HeldFile,
         locality::{Locality, Share},
+        of_kind::MemoryOfKind,
         reservation::search_seconds,
         rule::Rule,
         stripe::Stripe,
@@ -262,6 +263,8 @@ pub struct Plan {
     pub family_resident: BTreeMap<NodeId, u64>,
     /// The share of that memory on home nodes.
     pub family_locality: Locality,
+    /// All resident memory of the target by kind.
+    pub kinds: Vec<MemoryOfKind>,
     /// One entry for each set of target nodes in use.
     pub routes: Vec<Routes>,
     /// Extents to visit, in order.

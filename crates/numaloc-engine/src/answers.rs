@@ -21,6 +21,7 @@ impl LookedAt {
             locality: Some(v1::Locality { cgroups, files, ..view.into() }),
             missing: self.missing.iter().map(Into::into).collect(),
             found: self.found.iter().map(Into::into).collect(),
+            kinds: self.plan.kinds.iter().map(Into::into).collect(),
         }
     }
 

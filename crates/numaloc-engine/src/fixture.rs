@@ -30,6 +30,7 @@ pub fn process(pid: i32, cpus: &str) -> Process {
         mems_allowed: topology().ids(),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     }
 }

@@ -109,6 +109,7 @@ impl Fake {
             mems_allowed,
             device_nodes,
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         };
         let space = AddressSpace::open(&Arc::new(self.roots()), process);
@@ -191,7 +192,7 @@ impl Fake {
     /// A status file with the fields that are read.
     pub(crate) fn status(&self, directory: &str, tgid: i32, tid: i32, cpus: &str, memory: bool) {
         let memory = if memory {
-            "VmSize:\t    3060 kB\nRssAnon:\t      48 kB\nVmSwap:\t      12 kB\n"
+            "VmSize:\t    3060 kB\nRssAnon:\t      48 kB\nVmPTE:\t      44 kB\nVmSwap:\t      12 kB\n"
         } else {
             ""
         };

@@ -63,6 +63,7 @@ fn process(pid: i32, comm: &str, list: &str) -> Process {
         mems_allowed: "0,2,8".parse().expect("a list"),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     }
 }

@@ -22,6 +22,7 @@ mod held;
 mod holds;
 mod homes;
 mod jobs;
+mod kinds;
 mod left_out;
 mod locality;
 mod map;

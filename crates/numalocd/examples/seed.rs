@@ -159,6 +159,7 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
             mems_allowed: "0-1".parse()?,
             device_nodes: Default::default(),
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         });
         extents.extend((0..20).map(|index| extent(number, index)));

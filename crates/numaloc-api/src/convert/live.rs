@@ -179,13 +179,14 @@ fn group(
     let WorkloadNow { cgroup, process_count, home, near, cpu_percent, own } = workload;
     let (job_indexes, moved_bytes) = work.on_group(cgroup);
     let memory = group.and_then(|group| group.memory.as_ref());
+    let kernel = group.map(|group| group.kernel).unwrap_or_default();
     let own = own.as_ref();
     v1::LiveGroup {
         cgroup: (*cgroup).to_owned(),
         nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.nodes)),
         cache_nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.cache)),
         is_counted: memory.is_some(),
-        kernel_migrated_pages: group.and_then(|group| group.kernel_migrated_pages).map(int),
+        kernel_migrated_pages: kernel.migrated_pages.map(int),
         age: group.and_then(|group| group.age).map(duration),
         job_indexes,
         moved_bytes,
@@ -196,8 +197,9 @@ fn group(
         own_nodes: own.map_or(Vec::new(), |own| node_bytes(&own.nodes)),
         own_cache_bytes: own.map_or(0, |own| int(own.cache.values().sum())),
         own_shares: own.and_then(|own| shares(&own.nodes, home, near, lower)),
-        kernel_demoted_pages: group.and_then(|group| group.kernel_demoted_pages).map(int),
-        kernel_promoted_pages: group.and_then(|group| group.kernel_promoted_pages).map(int),
+        kernel_demoted_pages: kernel.demoted_pages.map(int),
+        kernel_promoted_pages: kernel.promoted_pages.map(int),
+        kernel_hint_faults: kernel.hint_faults.map(int),
         traffic: group.and_then(|group| group.traffic).map(Into::into),
         name: group.and_then(|group| group.name.clone()).unwrap_or_default(),
     }

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::v1;
 use numaloc_core::{
-    Fixed, FixedKind, Flows, HeldFile, Identity, Locality, NodeId, NodeSet, OneSided, Plan,
-    PlannedCell, PlannedProcess, Share, WideThread, live::CountedMemory,
+    Fixed, FixedKind, Flows, HeldFile, Identity, Locality, MemoryOfKind, NodeId, NodeSet, OneSided,
+    Plan, PlannedCell, PlannedProcess, Share, WideThread, live::CountedMemory,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -66,7 +66,19 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
             wide_thread_count: int32(planned.wide_thread_count()),
             swap_bytes: int(planned.process.swap_bytes),
+            page_table_bytes: int(planned.process.page_table_bytes),
             guest_cells: planned.cells.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&MemoryOfKind> for v1::MemoryOfKind {
+    fn from(of: &MemoryOfKind) -> Self {
+        Self {
+            kind: v1::MemoryKind::from(of.kind).into(),
+            hugetlb: of.is_hugetlb,
+            nodes: node_bytes(&of.resident),
+            huge_bytes: int(of.huge_bytes),
         }
     }
 }

@@ -32,6 +32,7 @@ fn process(threads: &[(&str, u64)]) -> Process {
         mems_allowed: "0-3".parse().expect("a list"),
         device_nodes: NodeSet::new(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     }
 }

@@ -38,6 +38,8 @@ pub struct Process {
     /// Its anonymous memory that is in swap, in bytes (VmSwap in /proc/PID/status, which shared memory is not part of). It is on no node, and
     /// comes in on that of the thread that touches it (mm/swap_state.c, `swapin_readahead`).
     pub swap_bytes: u64,
+    /// Its page tables, in bytes (VmPTE in /proc/PID/status; fs/proc/task_mmu.c, `task_mem`). The kernel reports no nodes of them, and moves none.
+    pub page_table_bytes: u64,
     /// The guest that it runs, if that has NUMA nodes of its own. Only of processes that have [`Self::threads`]: otherwise all vCPUs have
     /// the same nodes.
     pub guest: Option<Arc<Guest>>,

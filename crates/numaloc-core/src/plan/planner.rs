@@ -136,6 +136,7 @@ impl<'a> Planner<'a> {
             processes: processes.collect(),
             family_resident: BTreeMap::new(),
             family_locality: Locality::default(),
+            kinds: Vec::new(),
             routes: Vec::new(),
             moves: Vec::new(),
             skipped: Vec::new(),

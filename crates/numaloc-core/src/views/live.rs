@@ -156,6 +156,37 @@ impl CountedMemory {
     }
 }
 
+/// What the kernel itself has done with the memory of a cgroup since that was made, as memory.stat counts it (mm/memcontrol.c,
+/// `memory_stats`: from Linux 6.12 on, with cgroup v2); `None` where it does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelEvents {
+    /// Faults that its balancing has caused to learn who uses a page (numa_hint_faults). Each interrupts a thread.
+    pub hint_faults: Option<u64>,
+    /// Pages that its balancing has moved (numa_pages_migrated).
+    pub migrated_pages: Option<u64>,
+    /// Pages that it has demoted to a lower tier (pgdemote_*).
+    pub demoted_pages: Option<u64>,
+    /// Pages that its balancing has promoted from a lower tier (pgpromote_success).
+    pub promoted_pages: Option<u64>,
+}
+
+impl KernelEvents {
+    /// The same with those of another cgroup.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            hint_faults: sum(self.hint_faults, other.hint_faults),
+            migrated_pages: sum(self.migrated_pages, other.migrated_pages),
+            demoted_pages: sum(self.demoted_pages, other.demoted_pages),
+            promoted_pages: sum(self.promoted_pages, other.promoted_pages),
+        }
+    }
+}
+
 /// A cgroup with all below it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupNow {
@@ -163,12 +194,8 @@ pub struct GroupNow {
     pub name: Option<String>,
     /// Its memory as memory.numa_stat counts it; `None` before the first look, and where the kernel does not count.
     pub memory: Option<CountedMemory>,
-    /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.
-    pub kernel_migrated_pages: Option<u64>,
-    /// Pages that the kernel has demoted to a lower tier (pgdemote_* in memory.stat); `None` where it does not count.
-    pub kernel_demoted_pages: Option<u64>,
-    /// Pages that the kernel's balancing has promoted from a lower tier (pgpromote_success in memory.stat); `None` where it does not count.
-    pub kernel_promoted_pages: Option<u64>,
+    /// What the kernel itself has done with its memory.
+    pub kernel: KernelEvents,
     /// Memory traffic of its processes between its last two looks, where a monitoring group of resctrl has them and no others.
     pub traffic: Option<Traffic>,
     /// Time since that was read.

@@ -99,6 +99,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
         mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
         device_nodes: NodeSet::new(),
         swap_bytes: living.swap_bytes,
+        page_table_bytes: living.page_table_bytes,
         guest: guest::read(&process, read.vcpus).map(Arc::new),
     })
 }
@@ -131,6 +132,8 @@ struct Living {
     differ_in_mems: bool,
     /// Bytes in swap of the memory that they share.
     swap_bytes: u64,
+    /// Bytes of its page tables.
+    page_table_bytes: u64,
     /// The different pairs of lists that their status files show: of CPUs, and of nodes.
     allowed: Vec<Allowed>,
     /// All of them, each with the index of what it is allowed.
@@ -168,6 +171,7 @@ fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
             mems_allowed: None,
             differ_in_mems: false,
             swap_bytes: kib(&status, "VmSwap").unwrap_or(0),
+            page_table_bytes: kib(&status, "VmPTE").unwrap_or(0),
             allowed: Vec::new(),
             threads: Vec::new(),
         });

@@ -98,6 +98,7 @@ mod tests {
             mems_allowed,
             device_nodes,
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         };
         let spaces = [AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()];

@@ -87,6 +87,7 @@ mod tests {
             mems_allowed: mems.parse().expect("a list"),
             device_nodes: Default::default(),
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         }
     }

@@ -4,6 +4,8 @@
 //! It is the look of the live view ([`Live`]) with a longer period and a smaller budget. Only memory of pinned processes is local or
 //! remote. For a process that may run on all nodes every node is home, so its memory is counted apart.
 
+mod kernel_events;
+
 use super::live::Live;
 use crate::{
     Error, Roots,
@@ -11,7 +13,7 @@ use crate::{
 };
 use numaloc_core::{
     NodeId, NodeKind, NodeSet, Tier, Topology,
-    live::{CountedMemory, ProcessNow, Seen, Snapshot},
+    live::{CountedMemory, KernelEvents, ProcessNow, Seen, Snapshot},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -96,6 +98,10 @@ pub struct HostMemory {
     pub containers: BTreeMap<String, PinnedBytes>,
     /// Bytes of pinned processes by command name.
     pub programs: BTreeMap<String, PinnedBytes>,
+    /// What the kernel has done with the memory of systemd units, pinned or not; units without any event are left out.
+    pub kernel_by_unit: BTreeMap<String, KernelEvents>,
+    /// The same by the full id of containers.
+    pub kernel_by_container: BTreeMap<String, KernelEvents>,
     /// Numbers of the processes that were counted, and of the others.
     pub processes: ProcessCounts,
     /// Age of the oldest look at a process.
@@ -134,6 +140,8 @@ impl HostMemory {
         for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {
             bound(named, most);
         }
+        memory.kernel_by_unit = kernel_events::by_name(&snapshot.groups, unit_of, most);
+        memory.kernel_by_container = kernel_events::by_name(&snapshot.groups, container_of, most);
         memory
     }
 

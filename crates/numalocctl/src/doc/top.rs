@@ -167,6 +167,8 @@ pub struct TopRowDoc {
     pub kernel_demoted_pages: Option<u64>,
     /// Pages of a workload that the kernel has promoted from a lower tier.
     pub kernel_promoted_pages: Option<u64>,
+    /// Faults of a workload that the kernel's balancing has caused.
+    pub kernel_hint_faults: Option<u64>,
     /// Memory traffic of a workload that has a monitoring group of its own, in bytes a second.
     pub traffic_bytes_per_second: Option<u64>,
     /// The remote part of this traffic.
@@ -333,6 +335,7 @@ fn workload(message: &v1::LiveGroup, view: &v1::LiveView) -> TopRowDoc {
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
         kernel_demoted_pages: message.kernel_demoted_pages.map(amount),
         kernel_promoted_pages: message.kernel_promoted_pages.map(amount),
+        kernel_hint_faults: message.kernel_hint_faults.map(amount),
         traffic_bytes_per_second: traffic.map(TrafficDoc::bytes_per_second),
         remote_traffic_bytes_per_second: traffic.map(|traffic| traffic.remote_bytes_per_second),
         moved_bytes: amount(message.moved_bytes),

@@ -107,6 +107,18 @@ pub fn kind(kind: v1::MemoryKind) -> String {
     fields::word(kind.as_str_name(), "MEMORY_KIND_")
 }
 
+/// A line for the page tables of the processes; nothing if they are small.
+pub fn page_tables(processes: &[v1::ProcessLocality]) -> String {
+    let bytes: i64 = processes.iter().map(|process| process.page_table_bytes).sum();
+    match bytes < 1 << 20 {
+        true => String::new(),
+        false => format!(
+            "page tables: {}, which stay; on which nodes, the kernel does not report\n",
+            size(bytes)
+        ),
+    }
+}
+
 /// A line for each kind of memory that can never move.
 pub fn fixed(text: &mut String, all: &[v1::FixedMemory]) {
     for fixed in all {

@@ -2,11 +2,12 @@
 
 use super::{
     attached::attached,
-    cells::{fixed, skip, source},
+    cells::{fixed, page_tables, skip, source},
     csv,
     files::files_of,
     held::held,
     homes::homes,
+    kinds::kinds,
     left_out::{found_members, left_out},
     one_sided::one_sided,
     plan::{near, near_percent},
@@ -39,14 +40,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     if view.csv {
         return csv::localities(locality, &columns.named, view);
     }
-    let mut table = Table::new().numbers("PID").words("COMM");
-    for node in &columns.named {
-        let unit = if columns.others > 0 { "" } else { " MiB" };
-        table = table.numbers(format!("NODE{node}{unit}"));
-    }
-    if columns.others > 0 {
-        table = table.numbers(format!("{} OTHERS", columns.others));
-    }
+    let mut table = columns.head(Table::new().numbers("PID").words("COMM"));
     table = table.numbers("TOTAL MiB").numbers("LOCAL %");
     // Hosts without such nodes have no column for them.
     let has_near = total.overall.is_some_and(|share| share.near_bytes > 0);
@@ -89,14 +83,36 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         &(found_members(&answer.found) + &left_out(&answer.missing)),
         total.movable.unwrap_or_default(),
     );
-    table.render(view) + &footer + &homes(&locality.processes, view)
+    let kinds = if view.wide { kinds(&answer.kinds, &columns, view) } else { String::new() };
+    table.render(view) + &kinds + &footer + &homes(&locality.processes, view)
 }
 
 /// The nodes with a column, and the number of those that share one.
 #[derive(Debug, PartialEq, Eq)]
-struct NodeColumns {
+pub struct NodeColumns {
     named: BTreeSet<u32>,
     others: usize,
+}
+
+impl NodeColumns {
+    /// Adds the columns of nodes to a table.
+    pub fn head(&self, mut table: Table) -> Table {
+        for node in &self.named {
+            let unit = if self.others > 0 { "" } else { " MiB" };
+            table = table.numbers(format!("NODE{node}{unit}"));
+        }
+        match self.others {
+            0 => table,
+            others => table.numbers(format!("{others} OTHERS")),
+        }
+    }
+
+    /// The cells of a row in these columns, in MiB.
+    pub fn cells(&self, nodes: &[v1::NodeBytes]) -> impl Iterator<Item = String> {
+        let named = self.named.iter().map(|&index| mb(bytes_on(nodes, |node| node == index)));
+        let others = || mb(bytes_on(nodes, |node| !self.named.contains(&node)));
+        named.chain((self.others > 0).then(others))
+    }
 }
 
 /// The nodes with memory. If there are more than [`COLUMNS`], those with most of the target have a column of their own: [`NAMED`], or with `-o wide`
@@ -126,11 +142,7 @@ fn placed(
     (has_near, has_demoted): (bool, bool),
     view: View,
 ) -> Vec<String> {
-    let on = |index: u32| bytes_on(&memory.nodes, |node| node == index);
-    let mut cells: Vec<_> = columns.named.iter().map(|&node| mb(on(node))).collect();
-    if columns.others > 0 {
-        cells.push(mb(bytes_on(&memory.nodes, |node| !columns.named.contains(&node))));
-    }
+    let mut cells: Vec<_> = columns.cells(&memory.nodes).collect();
     cells.push(mb(bytes_on(&memory.nodes, |_| true)));
     let shares = [memory.overall, memory.movable];
     for (number, share) in shares.into_iter().take(if view.wide { 2 } else { 1 }).enumerate() {
@@ -177,6 +189,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         );
     }
     fixed(&mut text, &locality.fixed);
+    text += &page_tables(&locality.processes);
     let own = locality.processes.iter().map(|process| amount(process.swap_bytes)).sum::<u64>();
     let swapped = own + amount(locality.swapped_shared_bytes);
     if swapped > 0 {

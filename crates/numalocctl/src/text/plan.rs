@@ -4,7 +4,7 @@ use super::{
     attached::attached,
     benefit::benefit,
     by_use::by_use,
-    cells::{fixed, kind, process, skip, source, why},
+    cells::{fixed, kind, page_tables, process, skip, source, why},
     colour::{self, Style},
     files::files_of,
     held::held,
@@ -209,6 +209,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     }
     text.push_str(&sharing(plan));
     fixed(text, &plan.fixed);
+    *text += &page_tables(&plan.processes);
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }

@@ -157,6 +157,7 @@ mod tests {
             kernel_migrated_bytes: Some(more << 20),
             kernel_demoted_pages: Some(more << 8),
             kernel_promoted_pages: Some(more << 8),
+            kernel_hint_faults: Some(more << 8),
             traffic_bytes_per_second: Some(more << 30),
             remote_traffic_bytes_per_second: Some(more << 20),
             job: Some(format!("jobs/{more}")),

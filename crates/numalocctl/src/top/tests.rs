@@ -20,7 +20,8 @@ use numaloc_api::{
 use numaloc_core::{
     Identity, Kind, NodeId, NodeMemory, Profile,
     live::{
-        CountedMemory, Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
+        CountedMemory, Detail, GroupNow, KernelEvents, MappingNow, NodeNow, ProcessNow, Seen,
+        Snapshot, ThreadNow,
     },
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
@@ -108,9 +109,7 @@ fn snapshot() -> Snapshot {
     let group = |nodes: &[(u32, u64)], pages| GroupNow {
         name: None,
         memory: Some(CountedMemory { nodes: on(nodes), ..CountedMemory::default() }),
-        kernel_migrated_pages: pages,
-        kernel_demoted_pages: None,
-        kernel_promoted_pages: None,
+        kernel: KernelEvents { migrated_pages: pages, ..KernelEvents::default() },
         traffic: None,
         age: Some(Duration::from_secs(2)),
     };

@@ -41,6 +41,7 @@ pub fn process(pid: i32) -> v1::ProcessLocality {
         wide_threads: Vec::new(),
         wide_thread_count: 0,
         swap_bytes: 0,
+        page_table_bytes: 2 * MIB,
         away_node_ids: Vec::new(),
         guest_cells: Vec::new(),
         memory: Some(v1::ResidentMemory {
@@ -172,6 +173,7 @@ pub fn live() -> v1::LiveView {
         own_shares: shares(410, 610),
         kernel_demoted_pages: Some(11),
         kernel_promoted_pages: Some(13),
+        kernel_hint_faults: Some(17),
         traffic: traffic(3_000_000, 2_000_000),
         name: String::new(),
     };
@@ -238,6 +240,18 @@ pub fn locality() -> v1::Locality {
         processes: vec![process],
         ..v1::Locality::default()
     }
+}
+
+pub fn kinds() -> Vec<v1::MemoryOfKind> {
+    let of = |kind: v1::MemoryKind, hugetlb, mib: [i64; 2], huge_mib: i64| {
+        let on = |(node_id, mib): (i32, i64)| v1::NodeBytes { node_id, bytes: mib * MIB };
+        let nodes = [0, 2].into_iter().zip(mib).map(on).collect();
+        v1::MemoryOfKind { kind: kind.into(), hugetlb, nodes, huge_bytes: huge_mib * MIB }
+    };
+    vec![
+        of(v1::MemoryKind::Heap, false, [100, 600], 512),
+        of(v1::MemoryKind::Shmem, true, [300, 0], 300),
+    ]
 }
 
 pub fn plan() -> v1::Plan {

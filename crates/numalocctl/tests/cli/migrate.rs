@@ -132,6 +132,14 @@ fn plan_and_locality_are_those_of_the_daemon() {
         assert!(shown.ends_with(&format!("via: numalocd at {}\n", fake.endpoint)), "{shown}");
         assert!(!text(&fake.run(&format!("{command} --pid 4711")), 0).contains("via: "));
     }
+    let shown = text(&fake.run("locality --pid 4711 -o wide"), 0);
+    let kinds = "
+KIND            NODE0 MiB  NODE2 MiB  TOTAL MiB  HUGE MiB
+heap                100.0      600.0      700.0     512.0
+shmem, hugetlb      300.0        0.0      300.0     300.0
+";
+    assert!(shown.contains(kinds), "{shown}");
+    assert!(!text(&fake.run("locality --pid 4711"), 0).contains("KIND"));
     let own = format!("locality --pid {} --standalone -o wide", std::process::id());
     let shown = text(&fake.run(&own), 0);
     assert!(shown.ends_with("via: this process\n"), "{shown}");

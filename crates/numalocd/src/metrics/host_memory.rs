@@ -3,6 +3,7 @@
 //! The number of series is bounded where they are summed up ([`HostMemory`]). Names of programs and cgroups are chosen
 //! by users; the encoder escapes them.
 
+use numaloc_core::{live::KernelEvents, page_size};
 use numaloc_host::host_memory::{HostMemory, Nearness, PinnedBytes};
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -72,6 +73,10 @@ impl Collector for ShownHostMemory {
             let family = gauge(&mut encoder, name, &help, Some(&Unit::Bytes))?;
             by_name(family, label, named, !memory.lower.is_empty())?;
         }
+        let named = [("unit", &memory.kernel_by_unit), ("container", &memory.kernel_by_container)];
+        for (label, named) in named {
+            kernel_events(&mut encoder, label, named)?;
+        }
         let counts = memory.processes;
         let mut family =
             gauge(&mut encoder, "host_processes", "Processes with memory by state", None)?;
@@ -120,6 +125,40 @@ fn by_name(
             family
                 .encode_family(&[(label, name.as_str()), ("place", place(at))])?
                 .encode_gauge(&bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel itself has done, by the name of a unit or container.
+fn kernel_events(
+    encoder: &mut DescriptorEncoder<'_>,
+    label: &str,
+    named: &BTreeMap<String, KernelEvents>,
+) -> fmt::Result {
+    let (kind, page) = (MetricType::Counter, page_size());
+    let name = format!("host_{label}_hint_faults");
+    let help =
+        format!("Faults that NUMA balancing has caused to learn who uses a page, by {label}");
+    let mut family = encoder.encode_descriptor(&name, &help, None, kind)?;
+    for (name, events) in named {
+        let Some(faults) = events.hint_faults else { continue };
+        let labels = [(label, name.as_str())];
+        ConstCounter::new(faults).encode(family.encode_family(&labels)?)?;
+    }
+    let name = format!("host_{label}_kernel_moved");
+    let help = format!("Memory that the kernel itself has moved between nodes, by {label} and why");
+    let mut family = encoder.encode_descriptor(&name, &help, Some(&Unit::Bytes), kind)?;
+    for (name, events) in named {
+        let why = [
+            ("balanced", events.migrated_pages),
+            ("demoted", events.demoted_pages),
+            ("promoted", events.promoted_pages),
+        ];
+        for (why, pages) in why {
+            let Some(bytes) = pages.map(|pages| pages.saturating_mul(page)) else { continue };
+            let labels = [(label, name.as_str()), ("why", why)];
+            ConstCounter::new(bytes).encode(family.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -6,7 +6,10 @@ mod http;
 use super::*;
 use crate::accounts::Client;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
-use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, NodeKind, Reason, Tier, TierSource};
+use numaloc_core::{
+    Account, CALL_BOUNDS_US, Identity, NodeId, NodeKind, Reason, Tier, TierSource,
+    live::KernelEvents,
+};
 use numaloc_host::{
     host_memory::{Nearness, NodeSize, PinnedBytes, ProcessCounts},
     traffic::GroupTraffic,
@@ -79,6 +82,15 @@ fn node_size() -> NodeSize {
     NodeSize { total_bytes: 4096, kind: NodeKind::Persistent, tier: Some(tier) }
 }
 
+fn kernel_events() -> KernelEvents {
+    KernelEvents {
+        hint_faults: Some(9),
+        migrated_pages: Some(2),
+        demoted_pages: None,
+        promoted_pages: Some(0),
+    }
+}
+
 /// A host with 1 GiB that is local, and 3 GiB that a program with an odd name has on the wrong node.
 fn host_memory() -> HostMemory {
     let bytes = PinnedBytes { local: 1 << 30, remote: 3 << 30, demoted: 5 << 30 };
@@ -97,6 +109,8 @@ fn host_memory() -> HostMemory {
         units: of("redis.service"),
         containers: of("4f5e"),
         programs: of("a\"b\\\n<i>"),
+        kernel_by_unit: [("redis.service".to_owned(), kernel_events())].into(),
+        kernel_by_container: [("4f5e".to_owned(), kernel_events())].into(),
         processes: ProcessCounts { pinned: 1, unpinned: 40, hidden: 2, unseen: 3 },
         oldest_look: Duration::from_secs(90),
         used: Duration::from_millis(1500),
@@ -119,6 +133,10 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
             r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="demoted"} 5368709120"#,
             r#"numaloc_host_container_memory_bytes{container="4f5e",place="local"} 1073741824"#,
             r#"numaloc_host_program_memory_bytes{program="a\"b\\\n<i>",place="local"} 1073741824"#,
+            r#"numaloc_host_unit_hint_faults_total{unit="redis.service"} 9"#,
+            r#"numaloc_host_container_hint_faults_total{container="4f5e"} 9"#,
+            r#"numaloc_host_unit_kernel_moved_bytes_total{unit="redis.service",why="balanced"} 8192"#,
+            r#"numaloc_host_container_kernel_moved_bytes_total{container="4f5e",why="promoted"} 0"#,
             r#"numaloc_host_processes{state="unpinned"} 40"#,
             r#"numaloc_host_processes{state="unseen"} 3"#,
             "numaloc_host_oldest_look_seconds 90.0",
@@ -126,6 +144,7 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
             r#"numaloc_host_memory_traffic_bytes_total{group="a\"b",monitoring_group="pod-7",l3="17",place="remote"} 7"#,
         ],
     );
+    assert!(!metrics.text().contains("why=\"demoted\""), "it is not counted");
     metrics.host_memory(None);
     metrics.traffic(Vec::new());
     assert!(!metrics.text().contains("numaloc_host_"));

@@ -116,9 +116,9 @@ impl LocalityService for LocalityCalls {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
             let caller = caller.clone();
             async move {
-                let v1::GetLocalityResponse { locality, missing, found } =
+                let v1::GetLocalityResponse { locality, missing, found, kinds } =
                     read(&parts, &caller, target, options).await?;
-                Ok(v1::WatchLocalityResponse { locality, missing, found })
+                Ok(v1::WatchLocalityResponse { locality, missing, found, kinds })
             }
         });
         Ok(Response::new(stream(watch, self.0.stop.clone(), counted)))

@@ -45,6 +45,7 @@ pub fn plan() -> Plan {
         mems_allowed: "0,8".parse().unwrap(),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     };
     let extent = |process, kind, local, owned_bytes, shared_bytes| {

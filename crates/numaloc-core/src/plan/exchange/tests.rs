@@ -59,6 +59,7 @@ fn plan_on(topology: &Topology, cpus: &[&str], extents: Vec<Extent>, options: &O
         mems_allowed: topology.ids(),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     };
     let processes: Vec<Process> = (1..).zip(cpus).map(process).collect();

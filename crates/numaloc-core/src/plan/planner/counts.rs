@@ -8,6 +8,7 @@ use crate::{
     memory::{
         extent::Extent,
         locality::{Locality, Share},
+        of_kind,
     },
 };
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl Planner<'_> {
         for (&node, bytes) in &extent.residency.nodes {
             *resident.entry(node).or_default() += bytes.total_bytes();
         }
+        of_kind::add(&mut plan.kinds, extent);
         for sum in [sum, &mut plan.locality] {
             sum.add(locality);
         }

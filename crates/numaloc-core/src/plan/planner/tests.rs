@@ -76,6 +76,7 @@ fn process(cpus: &str, mems: &str) -> Process {
         mems_allowed,
         device_nodes,
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     }
 }

@@ -32,6 +32,7 @@ pub fn core(host: &HostState, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
         mems_allowed: subject.mems.clone(),
         device_nodes: NodeSet::new(),
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     };
     let options = Options { home: HomeRule::Busy, ..Options::default() };

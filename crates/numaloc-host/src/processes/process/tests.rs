@@ -23,6 +23,7 @@ fn cpus_are_the_online_ones_of_all_threads() {
     let process = read(&fake, 100).unwrap();
     assert_eq!(process.identity, Identity { pid: 100, start_time: 1100 });
     assert_eq!((process.comm.as_str(), process.swap_bytes), ("redis) S (x", 12 << 10));
+    assert_eq!(process.page_table_bytes, 44 << 10);
     assert_eq!(process.cpus.to_string(), "0-1,3,1500-2000");
     assert_eq!(process.mems_allowed.to_string(), "0,64");
 }

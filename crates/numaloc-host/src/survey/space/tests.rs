@@ -23,6 +23,7 @@ fn process(fake: &Fake, pid: i32) -> Process {
         mems_allowed,
         device_nodes,
         swap_bytes: 0,
+        page_table_bytes: 0,
         guest: None,
     }
 }
@@ -131,6 +132,7 @@ fn a_process_is_opened_while_it_begins_another_program() {
             mems_allowed,
             device_nodes,
             swap_bytes: 0,
+            page_table_bytes: 0,
             guest: None,
         };
         let opened = AddressSpace::open(&roots, process);

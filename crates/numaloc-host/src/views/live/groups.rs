@@ -7,7 +7,7 @@ use crate::{
     processes::{cgroup, group_names::GroupNames},
 };
 use numaloc_core::{
-    live::{CountedMemory, GroupNow},
+    live::{CountedMemory, GroupNow, KernelEvents},
     rotation::Candidate,
 };
 use std::{
@@ -20,16 +20,8 @@ use std::{
 struct GroupReading {
     at: Option<Duration>,
     memory: Option<CountedMemory>,
-    moved: KernelMoves,
+    kernel: KernelEvents,
     traffic: OwnTraffic,
-}
-
-/// Pages that the kernel itself has moved of a cgroup's memory; `None` where it does not count.
-#[derive(Clone, Copy, Debug, Default)]
-struct KernelMoves {
-    migrated: Option<u64>,
-    demoted: Option<u64>,
-    promoted: Option<u64>,
 }
 
 /// The readings of the cgroups.
@@ -69,8 +61,8 @@ impl GroupReadings {
         let memory = cgroup::numa_stat(roots, path);
         let is_gone = group.memory.is_some() && memory.is_none();
         let traffic = std::mem::take(&mut group.traffic).next(monitoring, now);
-        let moved = KernelMoves::read(roots, path);
-        *group = GroupReading { at: Some(now), memory, moved, traffic };
+        let kernel = kernel_events(roots, path);
+        *group = GroupReading { at: Some(now), memory, kernel, traffic };
         is_gone
     }
 
@@ -87,9 +79,7 @@ impl GroupReadings {
                 Some(&bytes) => memory.with_attached(bytes),
                 None => memory,
             }),
-            kernel_migrated_pages: group.moved.migrated,
-            kernel_demoted_pages: group.moved.demoted,
-            kernel_promoted_pages: group.moved.promoted,
+            kernel: group.kernel,
             traffic: group.traffic.now,
             age: group.at.map(|at| now.saturating_sub(at)),
         };
@@ -97,26 +87,23 @@ impl GroupReadings {
     }
 }
 
-impl KernelMoves {
-    /// By memory.stat (mm/memcontrol.c, `memory_stats`): from Linux 6.12 on, with cgroup v2.
-    fn read(roots: &Roots, path: &str) -> Self {
-        let mut files = cgroup::unified(roots, path).map(|directory| directory.join("memory.stat"));
-        let text = files.iter_mut().find_map(|file| read::text(file).ok()).unwrap_or_default();
-        let mut moves = Self::default();
-        for (name, count) in text.lines().filter_map(|line| line.split_once(' ')) {
-            let sum = match name {
-                "numa_pages_migrated" => &mut moves.migrated,
-                "pgpromote_success" => &mut moves.promoted,
-                // By kswapd, direct reclaim, khugepaged, and on request.
-                name if name.starts_with("pgdemote_") => &mut moves.demoted,
-                _ => continue,
-            };
-            if let Ok(count) = count.trim().parse::<u64>() {
-                *sum = Some(sum.unwrap_or(0).saturating_add(count));
-            }
-        }
-        moves
-    }
+fn kernel_events(roots: &Roots, path: &str) -> KernelEvents {
+    let mut files = cgroup::unified(roots, path).map(|directory| directory.join("memory.stat"));
+    let text = files.iter_mut().find_map(|file| read::text(file).ok()).unwrap_or_default();
+    let event = |(name, count): (&str, &str)| {
+        let count = Some(count.trim().parse::<u64>().ok()?);
+        let none = KernelEvents::default();
+        Some(match name {
+            "numa_hint_faults" => KernelEvents { hint_faults: count, ..none },
+            "numa_pages_migrated" => KernelEvents { migrated_pages: count, ..none },
+            "pgpromote_success" => KernelEvents { promoted_pages: count, ..none },
+            // By kswapd, direct reclaim, khugepaged, and on request.
+            name if name.starts_with("pgdemote_") => KernelEvents { demoted_pages: count, ..none },
+            _ => return None,
+        })
+    };
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.filter_map(event).fold(KernelEvents::default(), KernelEvents::and)
 }
 
 /// The cgroup that accounts for the memory of a process, of the text of /proc/PID/cgroup: that of v1's memory controller where
@@ -156,7 +143,7 @@ mod tests {
         fake.write("cgroup/cgroup.procs", "");
         fake.write("cgroup/a/cgroup.procs", "1\n");
         fake.write("cgroup/a/memory.numa_stat", "anon N0=4096 N8=8192\nfile N0=4096 N8=0\n");
-        let stat = "anon 1\nnuma_pages_migrated 7\npgdemote_kswapd 5\npgdemote_direct 6\npgpromote_success 3\n";
+        let stat = "anon 1\nnuma_pages_migrated 7\nnuma_hint_faults 9\npgdemote_kswapd 5\npgdemote_direct 6\npgpromote_success 3\n";
         fake.write("cgroup/a/memory.stat", stat);
         let mut groups = GroupReadings::default();
         groups.keep(&["/a", "/gone"].into());
@@ -171,10 +158,14 @@ mod tests {
             ..CountedMemory::default()
         };
         assert_eq!(now["/a"].memory, Some(memory));
-        assert_eq!((now["/a"].kernel_migrated_pages, now["/a"].age), (Some(7), Some(at)));
-        let tiering = |now: &GroupNow| (now.kernel_demoted_pages, now.kernel_promoted_pages);
-        assert_eq!(tiering(&now["/a"]), (Some(11), Some(3)));
-        assert_eq!(tiering(&now["/gone"]), (None, None));
+        let kernel = KernelEvents {
+            hint_faults: Some(9),
+            migrated_pages: Some(7),
+            demoted_pages: Some(11),
+            promoted_pages: Some(3),
+        };
+        assert_eq!((now["/a"].kernel, now["/a"].age), (kernel, Some(at)));
+        assert_eq!(now["/gone"].kernel, KernelEvents::default());
         assert_eq!((&now["/gone"].memory, now["/gone"].age), (&None, Some(at)));
         assert_eq!(now.len(), 2);
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();

@@ -89,7 +89,7 @@ function rowFacts(row) {
     ["CPU", percent(row.cpu_percent)], ["Scanned", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : span(row.age_seconds) + " ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null],
     ["Memory traffic", row.traffic_bytes_per_second == null ? null : `${rate(row.traffic_bytes_per_second)}, remote ${rate(row.remote_traffic_bytes_per_second)}`],
-    ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * view.top.page_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
+    ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * view.top.page_bytes) : null], ["Faults by NUMA balancing", row.kernel_hint_faults ? row.kernel_hint_faults.toLocaleString("en") : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
     const words = { local: "home", any: "home", near: "near", remote: "remote", demoted: "demoted" };

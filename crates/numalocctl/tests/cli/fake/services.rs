@@ -25,6 +25,7 @@ impl locality_service_server::LocalityService for Services {
             locality: Some(answers::locality()),
             found: Vec::new(),
             missing: script.missing.clone(),
+            kinds: answers::kinds(),
         }))
     }
     async fn get_advice(&self, request: Request<GetAdviceRequest>) -> Answer<GetAdviceResponse> {

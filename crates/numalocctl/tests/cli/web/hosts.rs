@@ -138,6 +138,7 @@ pub fn named() -> Script {
             own_cache_bytes: 0,
             kernel_demoted_pages: None,
             kernel_promoted_pages: None,
+            kernel_hint_faults: None,
             cpu_percent: Some(cpu),
             traffic: None,
             job_indexes: job_indexes.clone(),

@@ -45,6 +45,23 @@ fn shares_are_the_cpus_of_the_process_on_each_node() {
 }
 
 #[test]
+fn all_memory_is_counted_by_kind_whatever_its_placement() {
+    let shared = Extent { pages: Pages::Unmapped, kind: Kind::Shmem, ..in_a_row(0, &[(1, 8)]) };
+    let pool = Extent { hugetlb_bytes: Some(2 << 20), ..in_a_row(1 << 30, &[(0, 4), (2, 4)]) };
+    let plain = in_a_row(2 << 30, &[(0, 64), (1, 32)]);
+    for placement in ["home", "balance", "block", "interleave"] {
+        let extents = vec![shared.clone(), pool.clone(), plain.clone(), plain.clone()];
+        let plan = plan_for("0-3", extents, &placed(placement));
+        let kinds: Vec<_> = plan.kinds.iter().map(|of| (of.kind, of.is_hugetlb)).collect();
+        let (anonymous, shmem) = (Kind::Anonymous, Kind::Shmem);
+        assert_eq!(kinds, [(anonymous, false), (anonymous, true), (shmem, false)], "{placement}");
+        let on = |index: usize| plan.kinds[index].resident.values().sum::<u64>() / MIB;
+        assert_eq!((on(0), on(1), on(2)), (192, 8, 8), "{placement}");
+        assert_eq!(plan.kinds[0].resident, [(NodeId(0), 128 * MIB), (NodeId(1), 64 * MIB)].into());
+    }
+}
+
+#[test]
 fn a_balanced_process_has_nothing_to_move() {
     let even = vec![in_a_row(0, &[(0, 64), (1, 64)])];
     let plan = plan_for("0-3", even, &placed("balance"));
