@@ -25,8 +25,8 @@
 //! | `seen` | from events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `creation` | memory policies for new containers, if the operator allows them and a pod asks for one |
-//! | `account` | leaves root behind |
-//! | `watchdog` | notifies the service manager that both tasks continue |
+//! | `account` | leaves root behind, once the connection is there |
+//! | `watchdog` | notifies the service manager that both tasks continue, or ends the process where there is none |
 //!
 //! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the
 //! last change of a container into a bounded queue; if that overflows, the connection is made again, which begins with
@@ -69,6 +69,7 @@ use anyhow::Context;
 use args::Args;
 use clap::{Command, CommandFactory, Parser};
 use config::Config;
+use runtime::Begun;
 use std::{env, process::ExitCode, sync::Arc};
 
 /// The command line, of which its man page is made.
@@ -91,20 +92,25 @@ fn run(config: Config) -> anyhow::Result<()> {
              numaloc-agent does not run. Remove it from nri.toml"
         );
     }
+    let begun = match launched {
+        Some(launched) => Begun::Launched(launched),
+        None if account::is_to_leave_root(&config.user) => Begun::by_root(&config),
+        None => Begun::Nothing,
+    };
     // Before there are other threads.
     account::leave_root(&config.user)?;
-    numaloc_node::until_stopped(serve(Arc::new(config), launched))
+    numaloc_node::until_stopped(serve(Arc::new(config), begun))
 }
 
 /// Runs until the runtime that has launched this process ends the connection.
-async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
+async fn serve(config: Arc<Config>, begun: Begun) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
     let nodes = align::MachineNodes::default();
     let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
     let keeper =
         keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone(), Arc::clone(&inbox));
-    let connection = source::serve(Arc::clone(&config), launched, inbox, nodes);
-    let watchdog = Arc::new(watchdog::Watchdog::from_env());
+    let connection = source::serve(Arc::clone(&config), begun, inbox, nodes);
+    let watchdog = Arc::new(watchdog::Watchdog::from_env().context("cannot start a thread")?);
     let beating = Arc::clone(&watchdog);
     // In a thread of its own: however long the keeper takes, the runtime has its answers.
     let connection = tokio::spawn(async move {

@@ -8,6 +8,7 @@ use crate::{
 use anyhow::Context;
 use nri::{Identity, Launched};
 use numaloc_node::BackOff;
+use parking_lot::Mutex;
 use std::{
     future::{Future, pending},
     io,
@@ -24,12 +25,59 @@ use tokio::{
 /// (<https://github.com/containerd/nri/pull/43>), and older containers would be taken for gone.
 const UNTOLD: Duration = Duration::from_secs(8);
 
-/// Serves the runtime by connections to its socket, and connects again when one ends.
+/// A connection to the runtime that is there before the plugin serves it.
+#[derive(Debug)]
+pub enum Begun {
+    /// The runtime has launched this process with it.
+    Launched(Launched),
+    /// This process has made it, as root.
+    Made(StdStream),
+    /// None: it is made by the account that the process has.
+    Nothing,
+}
+
+impl Begun {
+    /// Connects to the socket of the runtime, which is for root alone, before this process becomes another user. A
+    /// failure is logged: the other user tries again.
+    pub fn by_root(config: &Config) -> Self {
+        match StdStream::connect(&config.nri_socket) {
+            _ if config.source == Source::Containerd => Self::Nothing,
+            Ok(stream) => Self::Made(stream),
+            Err(error) => {
+                tracing::warn!("{}", unreachable(config, &error));
+                Self::Nothing
+            }
+        }
+    }
+}
+
+fn unreachable(config: &Config, error: &io::Error) -> String {
+    format!(
+        "cannot connect to {}: {error}. Is the runtime running, and NRI enabled?",
+        config.nri_socket.display()
+    )
+}
+
+/// Serves the runtime by connections to its socket, and connects again when one ends. `first` has been made already.
 ///
 /// # Errors
 /// The connection cannot be made, and waiting would not help.
-pub async fn serve(config: &Config, handlers: Handlers, inbox: &Inbox) -> anyhow::Result<()> {
-    let connect = || UnixStream::connect(config.nri_socket.clone());
+pub async fn serve(
+    config: &Config,
+    first: Option<StdStream>,
+    handlers: Handlers,
+    inbox: &Inbox,
+) -> anyhow::Result<()> {
+    let first = Mutex::new(first);
+    let connect = || {
+        let made = first.lock().take();
+        async {
+            match made {
+                Some(made) => of(made),
+                None => UnixStream::connect(&config.nri_socket).await,
+            }
+        }
+    };
     serve_by(connect, config, handlers, inbox).await
 }
 
@@ -48,7 +96,6 @@ where
     C: Future<Output = io::Result<S>>,
 {
     let identity = Identity::new(NAME, &config.index)?;
-    let path = &config.nri_socket;
     let (mut back_off, mut said) = (BackOff::default(), String::new());
     loop {
         let begin = Instant::now();
@@ -57,15 +104,13 @@ where
             // The process that starts this one may be able to change that, but only at its next start.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let why = format!(
-                    "cannot connect to {}: {error}. The runtime makes its socket for root alone: start this by numaloc-nri.service, which lets its group in",
-                    path.display()
+                    "cannot connect to {}: {error}. The runtime makes its socket for root alone: start this by numaloc-nri.service, which lets \
+                     its group in, or as root, which it stays until it is connected",
+                    config.nri_socket.display()
                 );
                 return Err(anyhow::anyhow!(why));
             }
-            Err(error) => Err(anyhow::anyhow!(
-                "cannot connect to {}: {error}. Is the runtime running, and NRI enabled?",
-                path.display()
-            )),
+            Err(error) => Err(anyhow::anyhow!(unreachable(config, &error))),
         };
         handlers.ended();
         let wait = back_off.after(begin.elapsed());
@@ -113,7 +158,11 @@ pub async fn launched(
 
 /// The connection with which the runtime has launched this process.
 fn inherited(socket: i32) -> io::Result<UnixStream> {
-    let stream = StdStream::from(numaloc_sys::duplicate(socket)?);
+    of(StdStream::from(numaloc_sys::duplicate(socket)?))
+}
+
+/// A connection that is there already.
+fn of(stream: StdStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }

@@ -6,27 +6,28 @@ use crate::{
     events,
     handlers::Handlers,
     inbox::Inbox,
-    runtime,
+    runtime::{self, Begun},
 };
-use nri::Launched;
 use std::sync::Arc;
 
 /// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections
-/// that are made again and again. With both ways open, NRI is tried all the time, and containerd is followed as long as
+/// that are made again and again, after the one that has been made already. With both ways open, NRI is tried all the time, and containerd is followed as long as
 /// NRI reports nothing.
 ///
 /// # Errors
 /// The connection cannot be made, and waiting would not help.
 pub async fn serve(
     config: Arc<Config>,
-    launched: Option<Launched>,
+    begun: Begun,
     inbox: Arc<Inbox>,
     nodes: MachineNodes,
 ) -> anyhow::Result<()> {
     let handlers = Handlers::new(Arc::clone(&inbox), &config, nodes);
-    if let Some(launched) = launched {
-        return runtime::launched(launched, handlers, &inbox).await;
-    }
+    let first = match begun {
+        Begun::Launched(launched) => return runtime::launched(launched, handlers, &inbox).await,
+        Begun::Made(stream) => Some(stream),
+        Begun::Nothing => None,
+    };
     let by_nri = handlers.is_told();
     let is_auto = config.source == Source::Auto;
     if config.source == Source::Containerd && config.needs_nodes() {
@@ -37,11 +38,11 @@ pub async fn serve(
     let by_events = events::serve(&config, &inbox, by_nri, events::grace(is_auto));
     // In one task, so that a report of NRI is never followed by an older state.
     match config.source {
-        Source::Nri => runtime::serve(&config, handlers, &inbox).await,
+        Source::Nri => runtime::serve(&config, first, handlers, &inbox).await,
         Source::Containerd => by_events.await,
         Source::Auto => tokio::select! {
             biased;
-            ended = runtime::serve(&config, handlers, &inbox) => ended,
+            ended = runtime::serve(&config, first, handlers, &inbox) => ended,
             ended = by_events => ended,
         },
     }

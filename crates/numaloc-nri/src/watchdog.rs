@@ -1,10 +1,17 @@
 //! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks
-//! continue: the one that answers the runtime, and the one that speaks to numalocd.
+//! continue: the one that answers the runtime, and the one that speaks to numalocd. In a container no manager listens:
+//! a thread of this process does, and ends the process if it is stuck.
 
 use sd_notify::NotifyState;
 use std::{
+    env,
     future::pending,
-    sync::atomic::{AtomicBool, Ordering},
+    io, process,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
     time::Duration,
 };
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -15,18 +22,39 @@ pub struct Watchdog {
     patience: Option<Duration>,
     /// Whether the connection's task has made progress since the watchdog was last notified.
     has_beaten: AtomicBool,
+    /// Notifies the thread of this process that is the watchdog; `None`: it is the service manager.
+    thread: Option<Sender<()>>,
 }
 
 impl Watchdog {
-    /// The watchdog that the environment asks this process to serve.
-    pub fn from_env() -> Self {
-        Self::new(sd_notify::watchdog_enabled())
+    /// The watchdog that the environment asks this process to serve: the service manager, or a thread where
+    /// `WATCHDOG_USEC` is set and nobody is to be notified.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn from_env() -> io::Result<Self> {
+        let watchdog = Self::new(sd_notify::watchdog_enabled());
+        let Some(patience) = watchdog.patience.filter(|_| env::var_os("NOTIFY_SOCKET").is_none())
+        else {
+            return Ok(watchdog);
+        };
+        let (sender, alive) = mpsc::channel();
+        let watch = move || {
+            if is_silent(&alive, patience) {
+                tracing::error!(
+                    "no progress for {patience:?}: this process ends, so that it is started again"
+                );
+                process::abort();
+            }
+        };
+        thread::Builder::new().name("watchdog".to_owned()).spawn(watch)?;
+        Ok(Self { thread: Some(sender), ..watchdog })
     }
 
     /// A watchdog with this patience; `None` or 0: not watched.
     fn new(patience: Option<Duration>) -> Self {
         let patience = patience.filter(|patience| !patience.is_zero());
-        Self { patience, has_beaten: AtomicBool::new(false) }
+        Self { patience, has_beaten: AtomicBool::new(false), thread: None }
     }
 
     /// Shows repeatedly that the task that polls this continues. Never ends.
@@ -41,7 +69,11 @@ impl Watchdog {
     /// Notifies the service manager twice within its patience that this process continues: both the task that polls
     /// this and the one that polls [`Self::beat`]. Never ends.
     pub async fn pat(&self) {
-        self.pat_by(tell).await;
+        match &self.thread {
+            // The thread ends only with this value.
+            Some(thread) => self.pat_by(async || thread.send(()).unwrap_or_default()).await,
+            None => self.pat_by(tell).await,
+        }
     }
 
     async fn pat_by(&self, tell: impl AsyncFn()) {
@@ -60,6 +92,16 @@ impl Watchdog {
         let mut turn = interval(period.max(Duration::from_millis(1)));
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Some(turn)
+    }
+}
+
+/// Waits until nobody has sent anything for `patience`. `false`: nobody can send any more.
+fn is_silent(alive: &Receiver<()>, patience: Duration) -> bool {
+    loop {
+        match alive.recv_timeout(patience) {
+            Ok(()) => {}
+            Err(error) => return error == RecvTimeoutError::Timeout,
+        }
     }
 }
 
@@ -107,6 +149,16 @@ mod tests {
     async fn it_is_not_told_of_a_process_that_is_half_stuck() {
         let told = told(Some(PATIENCE), Duration::from_secs(20)).await;
         assert!((1..=3).contains(&told), "{told}");
+    }
+
+    #[test]
+    fn a_thread_notices_silence_and_the_end() {
+        let (sender, alive) = mpsc::channel();
+        sender.send(()).expect("it listens");
+        assert!(is_silent(&alive, Duration::ZERO));
+        assert_eq!(alive.try_recv(), Err(mpsc::TryRecvError::Empty), "it has heard the first one");
+        drop(sender);
+        assert!(!is_silent(&alive, LONG));
     }
 
     #[tokio::test(start_paused = true)]

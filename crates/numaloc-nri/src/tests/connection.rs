@@ -5,6 +5,7 @@ use crate::{
     align::MachineNodes,
     config::{Config, Source},
     inbox::Inbox,
+    runtime::Begun,
     source,
 };
 use nri::{
@@ -34,7 +35,7 @@ async fn it_connects_again_after_whatever_ends_a_connection() {
     // Room for two containers.
     let inbox = Arc::new(Inbox::new(2));
     let config = Arc::new(Config { source: Source::Nri, nri_socket, ..config() });
-    let plugin = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
+    let plugin = source::serve(config, Begun::Nothing, Arc::clone(&inbox), MachineNodes::default());
     let plugin = tokio::spawn(plugin);
 
     // The runtime ends it.
@@ -68,8 +69,12 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     let launched = Launched { identity, socket: ours.as_raw_fd() };
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
-    let plugin =
-        source::serve(nowhere, Some(launched), Arc::clone(&inbox), MachineNodes::default());
+    let plugin = source::serve(
+        nowhere,
+        Begun::Launched(launched),
+        Arc::clone(&inbox),
+        MachineNodes::default(),
+    );
     let plugin = tokio::spawn(plugin);
     theirs.set_nonblocking(true).expect("a socket");
     let theirs = UnixStream::from_std(theirs).expect("a socket");
@@ -89,8 +94,13 @@ async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let launched = Launched { identity, socket: ours.as_raw_fd() };
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
-    let ended =
-        source::serve(nowhere, Some(launched), Arc::clone(&inbox), MachineNodes::default()).await;
+    let ended = source::serve(
+        nowhere,
+        Begun::Launched(launched),
+        Arc::clone(&inbox),
+        MachineNodes::default(),
+    )
+    .await;
     let error = ended.expect_err("it cannot continue").to_string();
     assert!(error.contains("numaloc-nri.service"), "{error}");
     drop(theirs);

@@ -12,6 +12,7 @@ use crate::{
     facts::{self, Facts, ToldBy},
     inbox::Inbox,
     labels::{MARK, TOLD_BY},
+    runtime::Begun,
     source,
 };
 use containerd::{events::TaskStart, fake::Containerd, runtime::v1};
@@ -61,7 +62,7 @@ impl ContainerdHost {
         let mut plugin = Plugin::start(config, host.daemon.clone(), MachineNodes::default());
         let (config, inbox) = (Arc::clone(&host.config), Arc::clone(&plugin.inbox));
         plugin.tasks.push(tokio::spawn(async move {
-            source::serve(config, None, inbox, MachineNodes::default())
+            source::serve(config, Begun::Nothing, inbox, MachineNodes::default())
                 .await
                 .expect("it continues");
         }));
@@ -204,7 +205,8 @@ async fn too_many_changes_at_once_begin_the_connection_anew() {
     // No task takes its contents.
     let inbox = Arc::new(Inbox::new(1));
     let config = Arc::clone(&host.config);
-    let following = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
+    let following =
+        source::serve(config, Begun::Nothing, Arc::clone(&inbox), MachineNodes::default());
     let following = tokio::spawn(following);
     host.until_followed().await;
     until(async || inbox.take().is_some()).await;
@@ -266,7 +268,8 @@ async fn an_nri_that_does_not_answer_is_not_used() {
     host.containerd.listen(&host.socket());
     let inbox = Arc::new(Inbox::new(9));
     let config = Arc::clone(&host.config);
-    let following = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
+    let following =
+        source::serve(config, Begun::Nothing, Arc::clone(&inbox), MachineNodes::default());
     let following = tokio::spawn(following);
     until(async || {
         inbox.take().and_then(|batch| batch.all).is_some_and(|all| all.contains_key("a"))
