@@ -61,6 +61,36 @@ nodeSelector:
 {{ include "numaloc.file" (list . "numaloc-agent.grant.toml") | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | replace `["/kubepods.slice", "/kubepods"]` (toJson .Values.agent.cgroups) | trim }}
 {{- end }}
 
+{{- /* numaloc-nri.grant.toml, for the user of these values in place of the account of the package. */ -}}
+{{- define "numaloc.nriGrant" -}}
+{{ include "numaloc.file" (list . "numaloc-nri.grant.toml") | replace `user = "numaloc-nri"` (printf "user = %v" .Values.nri.uid) | replace `["/kubepods.slice", "/kubepods"]` (toJson .Values.agent.cgroups) | trim }}
+{{- end }}
+
+{{- /* nri.toml. containerd's own socket, the other source, is not in the pod. */ -}}
+{{- define "numaloc.nriConfig" -}}
+endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
+source = "nri"
+nri_socket = "{{ .Values.nri.socket }}"
+user = "{{ .Values.nri.uid }}"
+{{- with .Values.nri.config }}
+{{ . | trim }}
+{{- end }}
+{{- end }}
+
+{{- /* The configuration of numalocd by its files. */ -}}
+{{- define "numaloc.daemonFiles" -}}
+10-numaloc-agent.toml: |
+  {{- include "numaloc.daemonConfig" . | nindent 2 }}
+{{- if .Values.nri.enabled }}
+10-numaloc-nri.toml: |
+  {{- include "numaloc.nriGrant" . | nindent 2 }}
+{{- end }}
+{{- with .Values.daemon.config }}
+50-values.toml: |
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- /* agent.toml. What values add comes last, because it may have tables. */ -}}
 {{- define "numaloc.agentConfig" -}}
 endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
@@ -69,6 +99,12 @@ config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }
 {{- with .Values.agent.config }}
 {{ . | trim }}
 {{- end }}
+{{- end }}
+
+{{- /* Of the directory of numalocd's socket. One that the kubelet made would be root's, and numalocd of the host could not make its socket there.
+Without it the pod waits, with the event FailedMount. */ -}}
+{{- define "numaloc.socketType" -}}
+{{ ternary "DirectoryOrCreate" "Directory" .Values.daemon.enabled }}
 {{- end }}
 
 {{/* Asks numalocd whether it answers. It has no port: the socket is in the container. */}}
