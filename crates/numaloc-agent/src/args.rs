@@ -7,6 +7,7 @@ mod documented;
 use crate::config::Config;
 use clap::Parser;
 use numaloc_node::NodeArgs;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,9 @@ pub struct Args {
     /// The name of this node in the cluster.
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub node_name: Option<String>,
+    /// Do nothing but pass connections at SOCKET on to KUBELET, the kubelet's socket for devices, which is for root alone.
+    #[arg(long, num_args = 2, value_names = ["SOCKET", "KUBELET"])]
+    pub relay: Vec<PathBuf>,
     #[command(flatten)]
     pub node: NodeArgs<Config>,
 }

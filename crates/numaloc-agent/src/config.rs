@@ -5,7 +5,7 @@ use numaloc_config::value::{DAY_MS, count, duration};
 use numaloc_node::{Configuration, ENDPOINT, Mark};
 use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
-use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -24,6 +24,9 @@ pub struct Config {
     pub lease: Duration,
     /// ConfigMaps with policies for classes. The first that has a key counts for it.
     pub config_maps: Vec<ObjectName>,
+    /// The socket of the kubelet for devices that it has given to containers; `None`: it is not asked.
+    #[serde(deserialize_with = "socket")]
+    pub pod_resources: Option<PathBuf>,
     /// The agent that acts for a pod whose status another program has written.
     pub other_agent: OtherAgent,
     /// The agents besides us that write the status: how their names begin as managers of fields. What others have
@@ -121,6 +124,16 @@ impl<'de> Deserialize<'de> for ObjectName {
     }
 }
 
+/// A path; an empty text is none.
+fn socket<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(from)?;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let bad = || D::Error::custom(format!("{} is not an absolute path", path.display()));
+    if path.is_absolute() { Ok(Some(path)) } else { Err(bad()) }
+}
+
 /// An address and a port; an empty text is none.
 fn listen<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(from)?;
@@ -146,6 +159,7 @@ impl Default for Config {
             // While the agent is away, for example for an upgrade, the schedules of containers that run continue.
             lease: Duration::from_secs(3600),
             config_maps: vec![config_map("kube-system", "ack-slo-config")],
+            pod_resources: Some(podresources::SOCKET.into()),
             other_agent: OtherAgent::StandBack,
             other_agents: vec!["koordlet".to_owned()],
             event_component: "koordlet".to_owned(),
@@ -194,6 +208,7 @@ mod tests {
             ("listen = \"9469\"", "write ADDRESS:PORT"),
             ("metrics = {containers = 1001}", "1001 is out of range: 0 to 1000"),
             ("[metrics]\nseries = 1", "series"),
+            ("pod_resources = \"kubelet.sock\"", "kubelet.sock is not an absolute path"),
             ("status_burst = 0", "0 is out of range"),
             ("endpoint = \"here\"", "endpoint"),
             ("[pods]\nlsx = {}", "lsx"),
@@ -202,5 +217,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(parsed::<Config>("listen = \"\"").expect("valid").listen, None);
+        let without = parsed::<Config>("pod_resources = \"\"").expect("valid");
+        assert_eq!(without.pod_resources, None);
     }
 }

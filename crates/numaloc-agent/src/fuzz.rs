@@ -24,7 +24,7 @@ pub fn objects(bytes: &[u8]) {
     let Ok(pod) = serde_json::from_slice::<PodObject>(pod) else { return };
     let (facts, defaults) = (Facts::new(pod), Defaults::default());
     let us = Registrar::Us { me: "uid:60700".to_owned(), lease: Duration::from_secs(300) };
-    let wanted = wanted(&facts, sources.with(&defaults), &us, None);
+    let wanted = wanted(&facts, sources.with(&defaults), &us, None, None);
     let mut told = Told::of(&facts);
     let _ = Subject::pod(&facts);
     let (none, standing) = (Results::default(), |_: &_| Standing::Scheduled);

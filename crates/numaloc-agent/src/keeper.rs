@@ -1,6 +1,7 @@
 //! Keeps numalocd as the cluster wants it, and reports the results. One task: after any failure, it compares
 //! everything.
 
+mod devices;
 mod node;
 mod others;
 mod reports;
@@ -9,6 +10,7 @@ mod rollout;
 use crate::{
     clock,
     config::Config,
+    devices::Devices,
     facts::Facts,
     figures::Figures,
     health::Health,
@@ -68,6 +70,8 @@ pub struct Keeper<D> {
     of_schedule: BTreeMap<String, PodKey>,
     results: Results,
     rollouts: Rollouts,
+    /// The devices of containers whose policies go by these.
+    devices: Devices,
     /// Pods of which a run has ended, and when they are reported: [`TOGETHER`] after the first of them.
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
@@ -159,6 +163,8 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
             let expires = self.expiry();
             let expiry = expires.unwrap_or(due);
             let (figures, read_at) = (Arc::clone(&self.figures), self.read_at);
+            let devices = self.devices_due();
+            let devices_due = devices.unwrap_or(due);
             let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
@@ -168,6 +174,7 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
                 _ = beat.tick() => {}
                 () = figures.wanted(read_at) => self.read_figures().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
+                () = sleep_until(devices_due), if devices.is_some() => self.read_devices().await?,
                 () = sleep_until(expiry), if expires.is_some() => self.look_again().await?,
             }
             if self.rollouts.take_ended() {
@@ -212,6 +219,7 @@ impl<D: Daemon> Keeper<D> {
             of_schedule: BTreeMap::new(),
             results: Results::default(),
             rollouts: Rollouts::default(),
+            devices: Devices::default(),
             ended: BTreeSet::new(),
             say_at: None,
             metrics,
@@ -426,7 +434,8 @@ impl<D: Daemon> Keeper<D> {
     fn wanted(&mut self, facts: &Facts) -> WantedPod {
         let other = self.other(facts);
         let sources = self.sources.with(&self.config.pods);
-        let mut wanted = wanted(facts, sources, &self.registrar(), other.as_ref());
+        let devices = self.config.pod_resources.as_ref().map(|_| &self.devices);
+        let mut wanted = wanted(facts, sources, &self.registrar(), other.as_ref(), devices);
         self.rollouts.hold_back(facts, &mut wanted, self.records.schedules(), clock::now());
         wanted
     }

@@ -14,6 +14,8 @@
 //! | `sources` | sources of decisions besides annotations: ConfigMaps, and policies as objects of the cluster; pure |
 //! | `wanted` | from a pod to the records that numalocd should have: workloads and schedules; pure |
 //! | `results` | from numalocd's events to the reports about a pod; pure |
+//! | `devices` | the nodes of the devices that the kubelet has given to containers |
+//! | `relay` | passes connections on to the kubelet, for an agent that may not connect itself |
 //! | `nri` | the records of numaloc-nri at numalocd; pure |
 //! | `keeper` | gives `numaloc-node` the wanted records of each pod, and reports the results |
 //! | `clock` | the clock of the host |
@@ -39,6 +41,7 @@ mod budget;
 mod clock;
 mod cluster;
 mod config;
+mod devices;
 mod facts;
 mod figures;
 #[cfg(any(test, feature = "fuzz"))]
@@ -53,6 +56,7 @@ mod metrics;
 mod nri;
 mod outbox;
 mod reading;
+mod relay;
 mod results;
 mod serve;
 mod sources;
@@ -70,7 +74,7 @@ use cluster::{
 };
 use config::Config;
 use numaloc_policy::{GROUP, PolicyKind, VERSION};
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 /// The command line, of which its man page is made.
 pub fn command() -> Command {
@@ -81,7 +85,15 @@ pub fn command() -> Command {
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let (config, checks_only) = (args.node.configuration(), args.node.check_config);
-    numaloc_node::main("numaloc-agent", config, checks_only, |config| run(args.node_name, config))
+    numaloc_node::main("numaloc-agent", config, checks_only, |config| match &*args.relay {
+        [socket, kubelet] => pass_on(socket, kubelet),
+        _ => run(args.node_name, config),
+    })
+}
+
+fn pass_on(socket: &Path, kubelet: &Path) -> anyhow::Result<()> {
+    numaloc_node::start_log("numaloc-agent", "info", false).context("cannot log")?;
+    numaloc_node::until_stopped(async { match relay::relay(socket, kubelet).await? {} })
 }
 
 fn run(node: Option<String>, config: Config) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 mod abuse;
 mod bad_input;
 mod cluster;
+mod devices;
 mod figures;
 mod policies;
 mod real;

@@ -1,6 +1,7 @@
 //! The records that numalocd should have for the containers of a pod, and the reports about it. Pure.
 
 use crate::{
+    devices::{Devices, Found},
     facts::{self, Facts},
     labels::{DECIDED_BY, MARK, PRESENCE, SOURCE},
 };
@@ -56,6 +57,8 @@ pub struct WantedPod {
     pub is_off: bool,
     /// The program that acts for the pod instead, although it has a policy.
     pub other: Option<String>,
+    /// Whether the kubelet is to be asked for the devices of any of its containers.
+    pub needs_devices: bool,
     /// Notices for its author: annotations that cannot be parsed, and requests that were reduced.
     pub events: Vec<PodEvent>,
 }
@@ -108,12 +111,14 @@ pub fn ids(facts: &Facts) -> impl Iterator<Item = String> {
     facts.containers.iter().map(|container| agent_id(&facts.pod.uid, &container.name))
 }
 
-/// Derives the records wanted for a pod. Nothing is scheduled if another program (`other`) acts for it.
+/// Derives the records wanted for a pod. Nothing is scheduled if another program (`other`) acts for it. Without `devices`,
+/// homes by devices are left to numalocd.
 pub fn wanted(
     facts: &Facts,
     sources: Sources<'_>,
     registrar: &Registrar,
     other: Option<&Other>,
+    devices: Option<&Devices>,
 ) -> WantedPod {
     let mut wanted = WantedPod {
         is_off: other.is_none() && !facts.containers.is_empty(),
@@ -146,8 +151,8 @@ pub fn wanted(
                     })
                 });
         }
-        let mut policy = None;
-        let decided_by = match decide(&facts.pod, &policed, sources) {
+        let (mut policy, mut home) = (None, "");
+        let mut decided_by = match decide(&facts.pod, &policed, sources) {
             Ok(decision) => {
                 wanted.events.extend(decision.event(&container.name));
                 wanted.is_off &= decision.settings.is_none() && !decision.stays;
@@ -173,9 +178,26 @@ pub fn wanted(
                 }
                 if let Some(settings) = decision.settings.as_ref().filter(|_| other.is_none()) {
                     wanted.repeats |= settings.repeats();
+                    let by_devices = devices.filter(|_| settings.goes_by_devices());
+                    let found = by_devices.map(|devices| devices.of(facts, container));
+                    wanted.needs_devices |=
+                        matches!(found, Some(Found::NotYet | Found::Unavailable));
+                    let of_devices = match found {
+                        Some(Found::Nodes(nodes)) if !nodes.is_empty() => {
+                            home = "; its home is that of its devices";
+                            Some(settings.clone().at(nodes))
+                        }
+                        _ => None,
+                    };
+                    let settings = of_devices.as_ref().unwrap_or(settings);
                     records.schedule = registrar
                         .creator()
                         .map(|of| schedule(&ours, &decision, settings, of, &cpus));
+                    // A moment later the home may be another one.
+                    if found == Some(Found::NotYet) {
+                        (records.schedule, records.stays) = (None, true);
+                        home = "; its devices are being looked up";
+                    }
                 }
                 records.bounds = decision.bounds;
                 records.stops = decision.policy.as_ref().is_some_and(|policy| policy.is_paused);
@@ -194,6 +216,7 @@ pub fn wanted(
                 format!("annotation {}, which cannot be parsed", bad.key)
             }
         };
+        decided_by.push_str(home);
         // A container that cannot be registered with numalocd has no schedule: the schedule would wait forever.
         if records.workload.is_none()
             && matches!(registrar, Registrar::Us { .. })

@@ -41,6 +41,8 @@ pub trait Daemon {
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
     /// The machine's nodes with their CPUs and memory.
     fn nodes(&mut self) -> impl Future<Output = Result<Vec<v1::Node>, Status>> + Send;
+    /// Whether our schedules may name the nodes that memory goes to (ceiling `named_nodes`).
+    fn may_name_nodes(&mut self) -> impl Future<Output = Result<bool, Status>> + Send;
     /// Declares all of our workloads. Returns the names of unregistered ones: each has no cgroup, or several.
     fn replace(
         &mut self,
@@ -220,6 +222,13 @@ impl Daemon for Grpc {
         let mut client = LocalityServiceClient::new(self.channel()?);
         let answer = within(ANSWER, client.get_topology(v1::GetTopologyRequest {})).await?;
         Ok(answer.topology.unwrap_or_default().nodes)
+    }
+
+    async fn may_name_nodes(&mut self) -> Result<bool, Status> {
+        let mut client = DaemonServiceClient::new(self.channel()?);
+        let status = within(ANSWER, client.get_status(v1::GetStatusRequest {})).await?;
+        // An admin has no ceilings.
+        Ok(status.ceilings.is_none_or(|ceilings| ceilings.named_nodes))
     }
 
     async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {

@@ -58,6 +58,7 @@ struct World {
     /// The number of readings of the metrics, and whether they are refused.
     readings: usize,
     refuses_metrics: bool,
+    forbids_nodes: bool,
     /// Percentage of calls that fail.
     failures: u8,
     random: fastrand::Rng,
@@ -78,6 +79,11 @@ impl Fake {
     pub fn fail(&self, failures: u8, seed: u64) {
         let mut world = self.world.lock();
         (world.failures, world.random) = (failures, fastrand::Rng::with_seed(seed));
+    }
+
+    /// Whether our grant lacks the ceiling `named_nodes`.
+    pub fn forbid_nodes(&self, forbids: bool) {
+        self.world.lock().forbids_nodes = forbids;
     }
 
     /// It refuses workloads whose names end like this; the empty text refuses none.
@@ -269,6 +275,10 @@ impl Daemon for Fake {
             ..v1::Node::default()
         };
         self.call(|_| Ok([(0, "0-3"), (1, "4-7")].map(node).to_vec())).await
+    }
+
+    async fn may_name_nodes(&mut self) -> Result<bool, Status> {
+        self.call(|world| Ok(!world.forbids_nodes)).await
     }
 
     async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {

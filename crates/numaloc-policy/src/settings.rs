@@ -1,7 +1,8 @@
 //! The effect of a policy: a schedule of the API without its target.
 
 use numaloc_api::{
-    Violations, v1,
+    Violations,
+    v1::{self, policy::Placement},
     value::{MigrationSpec, ScheduleSpec},
 };
 use numaloc_core::Offload;
@@ -102,6 +103,26 @@ impl Settings {
     /// Yielding above this CPU use of a node, unless they name one.
     pub(crate) fn yielding_above(mut self, node_cpu_percent: u8) -> Self {
         self.policy().node_cpu_percent_max.get_or_insert(node_cpu_percent.into());
+        self
+    }
+
+    /// Whether memory goes to the nodes of the devices that a process has open.
+    pub fn goes_by_devices(&self) -> bool {
+        let policy = self.schedule.spec.as_ref().and_then(|spec| spec.policy.as_ref());
+        policy.is_some_and(|policy| {
+            let goes_home = matches!(policy.placement, None | Some(Placement::Local(_)));
+            goes_home && policy.home_rule() == v1::HomeRule::Devices
+        })
+    }
+
+    /// With memory going to these nodes, whatever is open. No policy has asked for them by name, so no ceiling of pods
+    /// holds for that.
+    #[must_use]
+    pub fn at(mut self, node_ids: &[i32]) -> Self {
+        let nodes = v1::NodesPlacement { node_ids: node_ids.to_vec() };
+        let policy = self.policy();
+        policy.set_home_rule(v1::HomeRule::Unspecified);
+        policy.placement = Some(Placement::Nodes(nodes));
         self
     }
 

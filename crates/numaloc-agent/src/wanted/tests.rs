@@ -21,7 +21,7 @@ fn facts(annotations: &[(&str, &str)]) -> Facts {
 fn made(annotations: &[(&str, &str)], other: Option<&str>) -> WantedPod {
     let defaults = Defaults::default();
     let other = other.map(|what| Other { what: what.to_owned(), has_schedules: false });
-    wanted(&facts(annotations), Sources::from(&defaults), &us(), other.as_ref())
+    wanted(&facts(annotations), Sources::from(&defaults), &us(), other.as_ref(), None)
 }
 
 fn scheduled(wanted: &WantedPod) -> Vec<&str> {
@@ -66,7 +66,7 @@ fn the_state_follows_the_decision_alone() {
     let mut restarted = facts(&[(POLICY_KEY, "bestEffort")]);
     restarted.containers[0].id = Some("f".repeat(64));
     let defaults = Defaults::default();
-    assert_eq!(first, state(wanted(&restarted, Sources::from(&defaults), &us(), None)));
+    assert_eq!(first, state(wanted(&restarted, Sources::from(&defaults), &us(), None, None)));
 }
 
 #[test]
@@ -96,13 +96,14 @@ fn without_a_full_id_there_is_neither_workload_nor_schedule() {
     // It will run again: its schedule stays.
     pod.containers[1].id = None;
     let defaults = Defaults::default();
-    let made = wanted(&pod, Sources::from(&defaults), &us(), None);
+    let made = wanted(&pod, Sources::from(&defaults), &us(), None, None);
     assert_eq!(scheduled(&made), ["cache", "proxy"]);
     let registered =
         made.containers.iter().filter(|container| container.records.workload.is_some());
     assert_eq!(registered.count(), 1);
     // An agent that waits for the plugin schedules nothing that the plugin has not registered.
-    let waits = wanted(&pod, Sources::from(&defaults), &Registrar::Nri { creator: None }, None);
+    let waits =
+        wanted(&pod, Sources::from(&defaults), &Registrar::Nri { creator: None }, None, None);
     assert!(scheduled(&waits).is_empty());
 }
 
@@ -132,7 +133,7 @@ proptest! {
         pod.containers[0].name = name;
         pod.containers[0].id = id;
         let defaults = Defaults::default();
-        for container in wanted(&pod, Sources::from(&defaults), &us(), None).containers {
+        for container in wanted(&pod, Sources::from(&defaults), &us(), None, None).containers {
             prop_assert!(WorkloadId::new(&container.records.id).is_some());
             if let Some(schedule) = container.records.schedule {
                 // numalocd would take it.
@@ -153,14 +154,14 @@ fn a_pod_that_is_to_be_left_alone_is_warned_of_schedules_that_continue() {
     ] {
         let other = Other { what: "x has a schedule".to_owned(), has_schedules };
         let facts = facts(&[(POLICY_KEY, annotation)]);
-        let wanted = wanted(&facts, Sources::from(&defaults), &us(), Some(&other));
+        let wanted = wanted(&facts, Sources::from(&defaults), &us(), Some(&other), None);
         let reasons: Vec<_> = wanted.events.iter().map(|event| event.reason).collect();
         let expected = if warned { vec![EventReason::Conflict] } else { vec![] };
         assert_eq!(reasons, expected, "{annotation} {has_schedules}");
         assert_eq!((wanted.other.is_some(), scheduled(&wanted).len()), (warned, 0));
     }
     let other = Other { what: "x".to_owned(), has_schedules: true };
-    let quiet = wanted(&facts(&[]), Sources::from(&defaults), &us(), Some(&other));
+    let quiet = wanted(&facts(&[]), Sources::from(&defaults), &us(), Some(&other), None);
     assert_eq!(quiet.events, [], "it asks for nothing");
 }
 
@@ -174,7 +175,7 @@ fn other_cpus_of_a_resized_pod_are_another_state() {
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu.into();
         let facts = Facts::new(serde_json::from_value(pod).expect("a pod"));
         let defaults = Defaults::default();
-        let wanted = wanted(&facts, Sources::from(&defaults), &us(), None);
+        let wanted = wanted(&facts, Sources::from(&defaults), &us(), None, None);
         wanted.containers[0].records.schedule.as_ref().expect("one").labels[STATE].clone()
     };
     assert_eq!(state(1, "2"), state(1, "4"), "as before an upgrade");
@@ -187,7 +188,35 @@ fn a_pod_that_no_program_registers_has_a_warning() {
     let defaults = Defaults::default();
     let facts = facts(&[(POLICY_KEY, "bestEffort")]);
     let nobody = Registrar::Nri { creator: None };
-    let wanted = wanted(&facts, Sources::from(&defaults), &nobody, None);
+    let wanted = wanted(&facts, Sources::from(&defaults), &nobody, None, None);
     let [event] = &wanted.events[..] else { panic!("{:?}", wanted.events) };
     assert!(event.message.contains("register = \"never\""), "{}", event.message);
+}
+
+#[test]
+fn a_first_run_waits_for_the_devices_of_its_container() {
+    let policy = r#"{"spec": {"policy": {"home_rule": "devices"}}}"#;
+    let (facts, defaults) = (facts(&[(POLICY_KEY, policy)]), Defaults::default());
+    let sources = Sources::from(&defaults);
+    let of = |devices: &Devices| {
+        let mut wanted = wanted(&facts, sources, &us(), None, Some(devices));
+        (wanted.needs_devices, wanted.containers.remove(0))
+    };
+    let mut devices = Devices::default();
+    let (needs, web) = of(&devices);
+    assert!(needs && web.records.schedule.is_none() && web.records.stays, "what it had stays");
+    assert!(web.decided_by.ends_with("; its devices are being looked up"), "{}", web.decided_by);
+    devices.fail("none");
+    let (needs, web) = of(&devices);
+    assert!(needs && web.records.schedule.is_some(), "it goes by what is open meanwhile");
+    let ids = facts.containers.iter().filter_map(|container| container.id.clone()).collect();
+    let key = [&facts.pod.namespace, &facts.pod.name, &facts.containers[0].name].map(String::clone);
+    let nodes = BTreeMap::from([(key, vec![1])]);
+    devices.take(Ok(nodes), ids, &[0, 1].into(), std::path::Path::new("/s"));
+    let (needs, web) = of(&devices);
+    let spec = web.records.schedule.and_then(|schedule| schedule.spec).unwrap_or_default();
+    let placement = spec.policy.unwrap_or_default().placement;
+    let expected = v1::policy::Placement::Nodes(v1::NodesPlacement { node_ids: vec![1] });
+    assert_eq!((needs, placement), (false, Some(expected)));
+    assert!(web.decided_by.ends_with("; its home is that of its devices"), "{}", web.decided_by);
 }

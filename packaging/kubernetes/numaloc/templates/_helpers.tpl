@@ -58,7 +58,7 @@ nodeSelector:
 
 {{- /* numaloc-agent.grant.toml, the file for hosts with packages, for the user and the directory of these values. */ -}}
 {{- define "numaloc.daemonConfig" -}}
-{{ include "numaloc.file" (list . "numaloc-agent.grant.toml") | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | replace `["/kubepods.slice", "/kubepods"]` (toJson .Values.agent.cgroups) | trim }}
+{{ include "numaloc.file" (list . "numaloc-agent.grant.toml") | replace "#named_nodes = true" (ternary "named_nodes = true" "#named_nodes = true" .Values.agent.podResources.enabled) | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | replace `["/kubepods.slice", "/kubepods"]` (toJson .Values.agent.cgroups) | trim }}
 {{- end }}
 
 {{- /* numaloc-nri.grant.toml, for the user of these values in place of the account of the package. */ -}}
@@ -91,11 +91,17 @@ user = "{{ .Values.nri.uid }}"
 {{- end }}
 {{- end }}
 
+{{- /* Where the agent reaches the kubelet, by the other container of its pod. */ -}}
+{{- define "numaloc.podResources" -}}
+/run/pod-resources/kubelet.sock
+{{- end }}
+
 {{- /* agent.toml. What values add comes last, because it may have tables. */ -}}
 {{- define "numaloc.agentConfig" -}}
 endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
 listen = "{{ .Values.agent.listen | default (printf "[::]:%v" .Values.agent.port) }}"
 config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }}"{{ $map.namespace }}/{{ $map.name }}"{{ end }}]
+pod_resources = "{{ if .Values.agent.podResources.enabled }}{{ include "numaloc.podResources" . }}{{ end }}"
 {{- with .Values.agent.config }}
 {{ . | trim }}
 {{- end }}
