@@ -1,13 +1,18 @@
 //! `explain`: the policy that decides for a pod, and its result.
 
+mod sources;
+
 use crate::{
     Answer,
     cluster::{Api, Failure},
-    object::{NODE_LOCALITIES, age, ago, annotation, condition, pods, text},
-    policies::{self, NamespaceLabels},
+    object::{NODE_LOCALITIES, age, ago, annotation, condition, list, number, pods, text},
+    policies::{self, NamespaceLabels, Policies},
+    table::table,
 };
+use numaloc_core::amount::shown_size;
 use numaloc_policy::{
-    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, RUN_KEY, STATUS_KEY,
+    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, Pod, RUN_KEY,
+    STATUS_KEY,
 };
 use serde_json::Value;
 use std::{fmt::Write, time::SystemTime};
@@ -29,9 +34,10 @@ pub async fn run(
         node => writeln!(out, ", on node {node}").unwrap_or_default(),
     }
     out += &asked(&pod);
-    out += &selecting(cluster, namespace, &pod).await?;
+    out += &deciding(cluster, namespace, &pod, now).await?;
     let is_served = agent(cluster, node, now, &mut out).await?;
     out += &result(&pod);
+    out += &last_runs(&pod, now);
     out += &events(cluster, namespace, &pod, now).await?;
     Ok(Answer { text: out, is_well: is_served })
 }
@@ -53,39 +59,61 @@ fn asked(pod: &Value) -> String {
     }
 }
 
-/// The policies that select it.
-async fn selecting(cluster: &impl Api, namespace: &str, pod: &Value) -> Result<String, Failure> {
-    let all = match policies::read(cluster, Some(namespace)).await {
-        Err(Failure::Forbidden(why)) => return Ok(format!("policies: unknown, {why}\n")),
-        other => other?,
+/// The policies and the ConfigMap that are for it, and what decides.
+async fn deciding(
+    cluster: &impl Api,
+    namespace: &str,
+    object: &Value,
+    now: SystemTime,
+) -> Result<String, Failure> {
+    let (all, mut out) = match policies::read(cluster, Some(namespace)).await {
+        Err(Failure::Forbidden(why)) => (None, format!("policies: unknown, {why}\n")),
+        other => (Some(other?), String::new()),
     };
-    let labels = NamespaceLabels::read(cluster, &all).await?;
-    let pod = labels.pod(pod);
+    let labels = NamespaceLabels::read(cluster, all.as_ref().unwrap_or(&Vec::new())).await?;
+    let pod = labels.pod(object);
+    out += &all.as_ref().map(|all| selecting(all, &labels, &pod)).unwrap_or_default();
+    let node = sources::node(cluster, text(object, "/spec/nodeName")).await?;
+    let map = sources::config_map(cluster, &pod, &node).await?;
+    out += &map.text;
+    let Some(all) = all else { return Ok(out + "decides: unknown, without the policies\n") };
+    let mut policies = Vec::new();
+    for policy in all.into_iter().filter_map(|(.., read)| read.ok()) {
+        if !labels.suffice_for(&policy) {
+            return Ok(out + "decides: unknown, without the labels of namespaces\n");
+        }
+        policies.push(policy);
+    }
+    Ok(out + &sources::deciding(object, pod, &policies, &node, &map, now))
+}
+
+/// The policies that select it.
+fn selecting(all: &Policies, labels: &NamespaceLabels, pod: &Pod) -> String {
     let mut lines = String::new();
     for (_, object, read) in all {
         match read {
-            Ok(policy) if !labels.suffice_for(&policy) => {
+            Ok(policy) if !labels.suffice_for(policy) => {
                 let _ = writeln!(
                     lines,
                     "  {policy}: unknown, it selects namespaces by labels, and you may not list namespaces"
                 );
             }
-            Ok(policy) if policy.selects(&pod) => {
+            Ok(policy) if policy.selects(pod) => {
                 let enforced = if policy.cluster.is_enforced { ", enforced" } else { "" };
                 let _ = writeln!(
                     lines,
                     "  {policy}: {}, priority {}{enforced}",
-                    policies::does(&policy, &object),
+                    policies::does(policy, object),
                     policy.priority
                 );
             }
             _ => {}
         }
     }
-    Ok(match lines.is_empty() {
+    match lines.is_empty() {
         true => "policies: none selects it\n".to_owned(),
         false => format!("policies that select it:\n{lines}"),
-    })
+    }
 }
 
 /// Whether its node has an agent that works.
@@ -138,11 +166,38 @@ fn result(pod: &Value) -> String {
     for (title, key) in [("status", OWN_STATUS_KEY), ("status for Koordinator", STATUS_KEY)] {
         let Some(value) = annotation(pod, key) else { continue };
         let shown = serde_json::from_str::<Value>(value)
-            .and_then(|value| serde_json::to_string_pretty(&value))
+            .and_then(|mut value| {
+                // They are a table.
+                value.as_object_mut().map(|status| status.remove("lastRuns"));
+                serde_json::to_string_pretty(&value)
+            })
             .unwrap_or_else(|_| value.to_owned());
         let _ = writeln!(out, "{title}: {}", shown.replace('\n', "\n  "));
     }
     if out.is_empty() { "status: the agent has written none\n".to_owned() } else { out }
+}
+
+/// The runs that the agent's status remembers.
+fn last_runs(pod: &Value, now: SystemTime) -> String {
+    let status = annotation(pod, OWN_STATUS_KEY).and_then(|text| serde_json::from_str(text).ok());
+    let status: Value = status.unwrap_or_default();
+    let row = |run: &Value| {
+        let left = run.get("remoteBytes").and_then(Value::as_u64);
+        vec![
+            ago(text(run, "/ended"), now).map_or_else(|| "?".to_owned(), age),
+            text(run, "/result").trim_start_matches("MemoryLocality").to_owned(),
+            shown_size(number(run, "/movedBytes")),
+            left.map_or_else(|| "?".to_owned(), shown_size),
+            text(run, "/message").replace('\n', " "),
+        ]
+    };
+    let rows: Vec<_> = list(&status, "/lastRuns").iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let lines = table(&[">AGO", "RESULT", ">MOVED", ">LEFT", "WHY"], rows);
+    let lines = lines.lines().map(|line| format!("  {line}\n"));
+    format!("last runs:\n{}", lines.collect::<String>())
 }
 
 /// The pod's events about memory locality that the API server still has.

@@ -1,7 +1,10 @@
 //! Fields of objects, and the paths of their kinds.
 
 use serde_json::Value;
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// Paths of lists.
 pub const NODES: &str = "/api/v1/nodes";
@@ -45,6 +48,11 @@ pub fn list<'v>(object: &'v Value, pointer: &str) -> &'v [Value] {
 /// An annotation of an object; `None`: it does not have it.
 pub fn annotation<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
+}
+
+pub fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels");
+    labels.and_then(|labels| serde_json::from_value(labels.clone()).ok()).unwrap_or_default()
 }
 
 /// A condition of a NodeMemoryLocality.

@@ -5,7 +5,7 @@ use crate::{
     args::Output,
     cluster::{Api, Failure},
     object::{
-        ALL_POLICIES, CLUSTER_POLICIES, NAMESPACES, PODS, name, pods as pods_of,
+        ALL_POLICIES, CLUSTER_POLICIES, NAMESPACES, PODS, labels, name, pods as pods_of,
         policies as policies_of, text,
     },
     table::table,
@@ -170,9 +170,4 @@ impl NamespaceLabels {
         let namespace_labels = of_namespace.cloned().unwrap_or_default();
         Pod { namespace, name, labels, owner, namespace_labels, ..Pod::default() }
     }
-}
-
-fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels");
-    labels.and_then(|labels| serde_json::from_value(labels.clone()).ok()).unwrap_or_default()
 }

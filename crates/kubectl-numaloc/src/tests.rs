@@ -78,7 +78,7 @@ fn cluster() -> Fake {
             "name": "redis-0", "namespace": "shop", "uid": "5f1c", "labels": {"app": "redis"},
             "annotations": {"numaloc.io/policy": "bestEffort", "numaloc.io/status": "{\"source\":\"annotation numaloc.io/policy\"}"},
         },
-        "spec": {"nodeName": "a"},
+        "spec": {"nodeName": "a", "containers": [{"name": "redis"}, {"name": "exporter"}]},
     });
     let policy = |name: &str, spec: Value| json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
     let event = json!({"reason": "MemoryLocalityCompleted", "message": "Container redis completed: ...\nTotal: ...", "lastTimestamp": "1970-01-01T00:09:00Z"});
@@ -235,6 +235,10 @@ fn a_pod_is_explained() {
     policies that select it:
       ClusterMemoryLocalityPolicy bounds: bounds, priority 0
       MemoryLocalityPolicy shop/often: each 10m, priority 0
+    ConfigMap: for pods with the label koordinator.sh/qosClass
+    decides:
+      redis: annotation numaloc.io/policy: once
+      exporter: annotation numaloc.io/policy: once
     agent: seen 10s ago, its daemon answers
     status: {
         "source": "annotation numaloc.io/policy"
@@ -245,6 +249,91 @@ fn a_pod_is_explained() {
     "#);
     let missing = said(&cluster(), &Action::Explain { pod: "x".to_owned() });
     assert_eq!(missing, Err("/api/v1/namespaces/shop/pods/x not found".to_owned()));
+}
+
+#[test]
+fn what_decides_is_known_before_there_is_a_status() {
+    let mut cluster = cluster();
+    let path = format!("{}/redis-0", object::pods("shop"));
+    let decides = |cluster: &Fake| {
+        let explain = Action::Explain { pod: "redis-0".to_owned() };
+        let (text, _) = said(cluster, &explain).expect("an answer");
+        let begin = text.find("ConfigMap").expect("a line");
+        text[begin..text.find("agent:").expect("a line")].to_owned()
+    };
+    let pod = cluster.objects.get_mut(&path).expect("a pod");
+    pod["metadata"]["annotations"] = json!({"numaloc.io/policy.container.exporter": "none"});
+    pod["metadata"]["labels"]["koordinator.sh/qosClass"] = "LS".into();
+    insta::assert_snapshot!(decides(&cluster), @r#"
+    ConfigMap: none has resource-qos-config
+    decides:
+      redis: MemoryLocalityPolicy shop/often: each 10m
+      exporter: annotation numaloc.io/policy.container.exporter: none
+    "#);
+    cluster.lists.insert(object::policies("shop"), vec![]);
+    let config = |name: &str, value: &str| {
+        let path = format!("/api/v1/namespaces/{name}");
+        (path, json!({"data": {"resource-qos-config": value}}))
+    };
+    let best = r#"{"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "none"}}}, "nodeStrategies": [{"name": "db", "nodeSelector":
+        {"matchLabels": {"pool": "db"}}, "lsClass": {"memoryLocality": {"policy": "bestEffort", "migrateIntervalMinutes": 10}}}]}"#;
+    cluster.objects.extend([config("koordinator-system/configmaps/slo-controller-config", best)]);
+    let line = "\n  redis: ConfigMap koordinator-system/slo-controller-config: none\n";
+    assert!(decides(&cluster).contains(line), "{}", decides(&cluster));
+    let node = json!({"metadata": {"name": "a", "labels": {"pool": "db"}}});
+    cluster.objects.insert(format!("{}/a", object::NODES), node);
+    insta::assert_snapshot!(decides(&cluster), @r#"
+    ConfigMap koordinator-system/slo-controller-config, for class LS: each 10m
+    decides:
+      redis: ConfigMap koordinator-system/slo-controller-config: each 10m
+      exporter: annotation numaloc.io/policy.container.exporter: none
+    "#);
+    // The first that has the key counts, also with mistakes.
+    cluster.objects.extend([config("kube-system/configmaps/ack-slo-config", "{")]);
+    let line = "\n  redis: ConfigMap kube-system/ack-slo-config: what it had last\n";
+    assert!(decides(&cluster).contains(line), "{}", decides(&cluster));
+    cluster.forbidden.push("/api/v1/namespaces/kube-system/configmaps/ack-slo-config".to_owned());
+    let text = decides(&cluster);
+    assert!(
+        text.starts_with("ConfigMap kube-system/ack-slo-config: unknown, cannot list"),
+        "{text}"
+    );
+    assert!(
+        text.contains("redis: ConfigMap kube-system/ack-slo-config: unknown, you may not"),
+        "{text}"
+    );
+    let pod = cluster.objects.get_mut(&path).expect("a pod");
+    pod["metadata"]["labels"]["koordinator.sh/qosClass"] = "".into();
+    let text = decides(&cluster);
+    assert!(
+        text.contains("redis: no source of these; the agent's default for its class"),
+        "{text}"
+    );
+    cluster.forbidden.push(object::CLUSTER_POLICIES.to_owned());
+    assert!(decides(&cluster).ends_with("decides: unknown, without the policies\n"));
+}
+
+#[test]
+fn the_last_runs_of_a_pod_are_a_table() {
+    let mut cluster = cluster();
+    let status = json!({"containers": [{"name": "redis", "source": "annotation numaloc.io/policy"}], "lastRuns": [
+        {"ended": "1970-01-01T00:09:30Z", "result": "MemoryLocalityCompleted", "movedBytes": 3_u64 << 30, "remoteBytes": 1 << 20,
+         "message": "moved 3.0 GiB; 1.0 MiB is pinned"},
+        {"ended": "1970-01-01T00:00:00Z", "result": "MemoryLocalityFailed", "movedBytes": 0, "message": "redis: it has\nended"},
+    ]});
+    let path = format!("{}/redis-0", object::pods("shop"));
+    let pod = cluster.objects.get_mut(&path).expect("a pod");
+    pod["metadata"]["annotations"]["numaloc.io/status"] = status.to_string().into();
+    let explain = Action::Explain { pod: "redis-0".to_owned() };
+    let (text, _) = said(&cluster, &explain).expect("an answer");
+    assert!(!text.contains("lastRuns"), "{text}");
+    let begin = text.find("last runs").expect("a table");
+    insta::assert_snapshot!(&text[begin..text.find("events").expect("events")], @r#"
+    last runs:
+      AGO   RESULT        MOVED      LEFT   WHY
+      30s   Completed   3.0 GiB   1.0 MiB   moved 3.0 GiB; 1.0 MiB is pinned
+      10m   Failed          0 B         ?   redis: it has ended
+    "#);
 }
 
 #[test]

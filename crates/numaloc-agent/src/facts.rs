@@ -1,13 +1,11 @@
 //! The facts about a pod, from the API's object. Pure.
 
 use crate::cluster::objects::{ContainerResources, ContainerSpec, ContainerState, Meta, PodObject};
-use numaloc_policy::{Owner, Pod, Resources};
+use numaloc_policy::{Owner, Pod, Resources, cgroup_parent, cpu_resources, milli_cpu};
 use std::{collections::BTreeMap, time::SystemTime};
 
 /// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
 const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
-const SHARES_PER_CPU: u64 = 1024;
-const SHARES_MIN: u64 = 2;
 
 /// A pod of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,55 +100,14 @@ fn running(
     (!is_over && id.is_some()).then(|| Container {
         name: spec.name.clone(),
         id: id.filter(|_| state.state.running.is_some()).map(str::to_owned),
-        resources: resources(pool.or_else(|| cpu(&state.allocated_resources, &spec.resources))),
+        resources: cpu_resources(pool.or_else(|| cpu(&state.allocated_resources, &spec.resources))),
     })
-}
-
-/// The cgroup of a pod as the kubelet names it with cgroupfs: it shows the pod's class.
-fn cgroup_parent(class: &str, uid: &str) -> String {
-    match class {
-        "Guaranteed" => format!("/kubepods/pod{uid}"),
-        "Burstable" => format!("/kubepods/burstable/pod{uid}"),
-        "BestEffort" => format!("/kubepods/besteffort/pod{uid}"),
-        _ => String::new(),
-    }
 }
 
 /// The CPU that was given or else is asked for, in thousandths; `None`: none is.
 fn cpu(allocated: &BTreeMap<String, String>, asked: &ContainerResources) -> Option<u64> {
-    let of = |all: &BTreeMap<String, String>| all.get("cpu").and_then(|cpu| milli(cpu));
+    let of = |all: &BTreeMap<String, String>| all.get("cpu").and_then(|cpu| milli_cpu(cpu));
     of(allocated).or_else(|| of(&asked.requests)).or_else(|| of(&asked.limits))
-}
-
-/// The kubelet's conversion of CPU requests (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
-fn resources(cpu: Option<u64>) -> Resources {
-    let shares = cpu.map(|milli| (milli * SHARES_PER_CPU / 1000).max(SHARES_MIN));
-    Resources { cpu_shares: shares, ..Resources::default() }
-}
-
-/// Thousandths of a CPU, rounded up; `None`: it is not a quantity of the API, or more than any machine has.
-fn milli(quantity: &str) -> Option<u64> {
-    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let nano: u128 = match &quantity[digits.len()..] {
-        "n" => 1,
-        "u" => 1_000,
-        "m" => 1_000_000,
-        "" => 1_000_000_000,
-        "k" => 1_000_000_000_000,
-        _ => return None,
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() > 9 || fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
-        return None;
-    }
-    let number = |text: &str| match text {
-        "" => Some(0),
-        text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse::<u128>().ok(),
-        _ => None,
-    };
-    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-    let nanos = number(whole)? * nano + number(fraction)? * nano / scale;
-    u64::try_from(nanos.div_ceil(1_000_000)).ok()
 }
 
 #[cfg(test)]
@@ -158,7 +115,6 @@ mod tests {
     use super::*;
     use numaloc_api::value::QosClass;
     use numaloc_policy::{Ceilings, qos_class};
-    use proptest::prelude::*;
 
     const POD: &str = include_str!("../tests/pod.json");
 
@@ -324,30 +280,5 @@ mod tests {
             }),
             QosClass::Ls
         );
-    }
-
-    #[test]
-    fn quantities_are_those_of_the_api() {
-        for (text, expected) in [
-            ("2", Some(2000)),
-            ("1.5", Some(1500)),
-            ("500m", Some(500)),
-            ("1k", Some(1_000_000)),
-            ("100u", Some(1)),
-            (".5", Some(500)),
-            ("", None),
-            ("-1", None),
-            ("1Gi", None),
-            ("1e3", None),
-        ] {
-            assert_eq!(milli(text), expected, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_quantity_is_read_or_not(text in r"[0-9.a-z\PC]{0,24}") {
-            let _ = milli(&text);
-        }
     }
 }

@@ -17,7 +17,7 @@ use numaloc_policy::{
     ContainerResult, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodResult, PodStatus,
     STATUS_KEY, Verdict, written_time,
 };
-use own::{closed, contested, not_done, own_status, with_results};
+use own::{closed, contested, moved, not_done, own_status, past, with_results};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -62,6 +62,7 @@ struct Run {
     /// When it ended.
     at: SystemTime,
     result: ContainerResult,
+    moved_bytes: u64,
     /// numalocd's message about it.
     message: String,
 }
@@ -147,7 +148,8 @@ impl Results {
         }
         self.begun.remove(&schedule);
         let job = event.job.as_ref().map(ToString::to_string).unwrap_or_default();
-        let run = Run { job, number, at: event.time, result, message: event.message };
+        let moved_bytes = moved(&event.members);
+        let run = Run { job, number, at: event.time, result, moved_bytes, message: event.message };
         self.runs.insert(schedule.clone(), run);
         Some(schedule)
     }
@@ -176,6 +178,7 @@ impl Results {
                     number,
                     at,
                     result,
+                    moved_bytes: moved(&job.members),
                     message: job.state_message,
                 }
             }
@@ -185,7 +188,7 @@ impl Results {
                 let message = UNKNOWN.to_owned();
                 let verdict = Verdict::Skipped(message.clone());
                 let result = ContainerResult { name: container.clone(), verdict, share: None };
-                Run { job: schedule.last_job.clone(), number, at, result, message }
+                Run { job: schedule.last_job.clone(), number, at, result, moved_bytes: 0, message }
             }
             // The next run has an event.
             None => return,
@@ -309,10 +312,11 @@ pub fn report(
     });
     let own = own.flatten();
     if status.is_some() || own.is_some() {
-        let own = own.unwrap_or_else(|| {
+        let mut own = own.unwrap_or_else(|| {
             let problems = told.own.problems.clone();
             OwnStatus { problems, ..with_results(wanted, results, told.own.said.clone()) }
         });
+        own.last_runs = told.own.last_runs.clone();
         let status_json = status.as_ref().map(PodStatus::to_json);
         report.patch = Some(StatusPatch { status: status_json, own: own.to_json() });
         told.own = own;
@@ -387,6 +391,8 @@ fn after(
     report: &mut Report,
 ) -> Option<PodStatus> {
     let completed = runs.iter().map(|run| run.at).max()?;
+    // Written with the next status: a run without news is no reason for one.
+    told.own.remember(past(&runs, told)?);
     told.jobs = Some(runs.iter().map(|run| run.key()).collect());
     let containers = runs.iter().map(|run| run.result.clone()).collect();
     let result = PodResult { containers, repeats: wanted.repeats };

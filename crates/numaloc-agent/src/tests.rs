@@ -5,6 +5,7 @@ mod bad_input;
 mod cluster;
 mod devices;
 mod figures;
+mod history;
 mod policies;
 mod real;
 mod recorded;

@@ -47,7 +47,7 @@ pub fn note(pod: &Pod, class: QosClass) -> Option<String> {
 }
 
 /// The class that the pod's label names; `None`: there is none, or it names none.
-pub(crate) fn named(pod: &Pod) -> Option<QosClass> {
+pub fn named(pod: &Pod) -> Option<QosClass> {
     of_label(pod).ok().flatten()
 }
 

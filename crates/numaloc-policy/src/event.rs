@@ -30,6 +30,11 @@ impl PodResult {
         self.share().map_or(-1, ratio)
     }
 
+    /// Remote bytes of all containers that can be read; `None` if that is none.
+    pub fn remote_bytes(&self) -> Option<u64> {
+        self.share().map(|share| share.remote_bytes)
+    }
+
     /// Remote pages of 4 KiB of all containers that can be read.
     pub fn remote_pages(&self) -> u64 {
         self.share().map_or(0, remote_pages)

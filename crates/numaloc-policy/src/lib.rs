@@ -49,6 +49,7 @@ mod decide;
 mod event;
 mod keys;
 mod koordinator;
+mod kubelet;
 mod memory_policy;
 mod own;
 mod own_status;
@@ -63,7 +64,7 @@ mod time;
 
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
-pub use class::{QOS_LABEL, qos_class};
+pub use class::{QOS_LABEL, named as named_class, qos_class};
 pub use cluster::{
     BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, QOS_CONFIG_KEY, QosConfig, THRESHOLD_CONFIG_KEY,
     ThresholdConfig, read_dsa_config,
@@ -74,8 +75,9 @@ pub use decide::{
 };
 pub use event::PodResult;
 pub use keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY};
+pub use kubelet::{cgroup_parent, cpu_resources, milli_cpu};
 pub use memory_policy::MemoryPolicy;
-pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
+pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus, PastRun};
 pub use pod::{Container, Owner, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{

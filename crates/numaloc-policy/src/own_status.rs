@@ -14,6 +14,10 @@ const SAID_MAX: usize = 16;
 const PROBLEM_MAX: usize = 400;
 /// Most problems that it has.
 const PROBLEMS_MAX: usize = 4;
+/// Most runs that it remembers.
+const RUNS_MAX: usize = 5;
+/// Longest message of a run that it remembers, in characters.
+const MESSAGE_MAX: usize = 120;
 /// Longest status that is read, in bytes.
 const STATUS_MAX: usize = 16 << 10;
 
@@ -33,6 +37,27 @@ pub struct OwnStatus {
     /// The messages of these events, the first few of them: the API server keeps events for an hour.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// The ends of its last runs, newest first; runs that end together are one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_runs: Vec<PastRun>,
+}
+
+/// The end of a run of a pod's policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PastRun {
+    /// When it ended.
+    pub ended: String,
+    /// The reason that an event for it has.
+    pub result: String,
+    /// Bytes that it has moved.
+    pub moved_bytes: u64,
+    /// Bytes that were remote afterwards; `None`: the memory could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_bytes: Option<u64>,
+    /// Why memory stays.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// An agent's report about a container.
@@ -55,6 +80,12 @@ pub struct ContainerStatus {
 }
 
 impl OwnStatus {
+    /// Remembers a run as the newest.
+    pub fn remember(&mut self, run: PastRun) {
+        self.last_runs.insert(0, run);
+        self.last_runs.truncate(RUNS_MAX);
+    }
+
     /// The value of the annotation. It is bounded: texts are cut, and containers beyond the first are left out.
     pub fn to_json(&self) -> String {
         let mut bounded = self.clone();
@@ -63,6 +94,12 @@ impl OwnStatus {
         bounded.problems.truncate(PROBLEMS_MAX);
         bounded.problems.iter_mut().for_each(|problem| *problem = shown(problem, PROBLEM_MAX));
         bounded.said.iter_mut().for_each(|said| *said = shown(said, SHOWN_MAX));
+        bounded.last_runs.truncate(RUNS_MAX);
+        for run in &mut bounded.last_runs {
+            run.ended = shown(&run.ended, SHOWN_MAX);
+            run.result = shown(&run.result, SHOWN_MAX);
+            run.message = shown(&run.message, MESSAGE_MAX);
+        }
         bounded.stands_back = bounded.stands_back.map(|other| shown(&other, ERROR_MAX));
         for container in &mut bounded.containers {
             container.name = shown(&container.name, SHOWN_MAX);
@@ -103,6 +140,13 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_read_again() {
+        let run = |moved_bytes| PastRun {
+            ended: "2026-05-28T20:26:40Z".to_owned(),
+            result: "MemoryLocalityCompleted".to_owned(),
+            moved_bytes,
+            remote_bytes: Some(u64::MAX),
+            message: "z".repeat(10_000),
+        };
         let container = |number| ContainerStatus {
             name: format!("c{number}"),
             source: "annotation numaloc.io/policy".to_owned(),
@@ -115,12 +159,18 @@ mod tests {
             stands_back: None,
             said: vec!["0123456789abcdef".to_owned()],
             problems: vec!["y".repeat(10_000); 1000],
+            last_runs: vec![run(0); 1000],
         };
         let json = status.to_json();
         assert!(json.len() < 8 << 10, "{} bytes", json.len());
         let read = OwnStatus::read(&json);
         assert_eq!((read.containers.len(), &read.said), (CONTAINERS_MAX, &status.said));
         assert_eq!((read.problems.len(), read.runs()), (PROBLEMS_MAX, None), "some are left out");
+        let mut read = read;
+        assert_eq!(read.last_runs.len(), RUNS_MAX);
+        (1..=3).for_each(|number| read.remember(run(number)));
+        let moved: Vec<u64> = read.last_runs.iter().map(|run| run.moved_bytes).collect();
+        assert_eq!(moved, [3, 2, 1, 0, 0]);
         for nonsense in ["", "{", "[]", r#"{"said": 1}"#] {
             assert_eq!(OwnStatus::read(nonsense), OwnStatus::default(), "{nonsense}");
         }

@@ -1,15 +1,17 @@
 //! Our own status of a pod: the decisions about it, the problems of its policies, and their events.
 
-use super::{Report, Results, Standing, Told, seconds};
+use super::{Report, Results, Run, Standing, Told, seconds};
 use crate::{
     facts::Facts,
     outbox::Post,
     wanted::{WantedContainer, WantedPod},
 };
+use numaloc_api::value::MemberResult;
 use numaloc_config::written::{ERROR_MAX, SHOWN_MAX, shown};
 use numaloc_node::hash;
 use numaloc_policy::{
-    ContainerStatus, EventKind, EventReason, OwnStatus, Phase, PodEvent, PodStatus, written_time,
+    ContainerStatus, EventKind, EventReason, OwnStatus, PastRun, Phase, PodEvent, PodResult,
+    PodStatus, Verdict, written_time,
 };
 use std::time::SystemTime;
 
@@ -75,7 +77,39 @@ pub(super) fn with_results(wanted: &WantedPod, results: &Results, said: Vec<Stri
     };
     let containers = wanted.containers.iter().map(one).collect();
     let stands_back = wanted.other.clone();
-    OwnStatus { containers, stands_back, said, problems: Vec::new() }
+    OwnStatus { containers, stands_back, said, ..OwnStatus::default() }
+}
+
+/// Bytes that were moved for these members of a target.
+pub(super) fn moved(members: &[MemberResult]) -> u64 {
+    members.iter().map(|member| member.account.moved_bytes()).sum()
+}
+
+/// The ends of those of these runs that the status does not have yet, as one.
+pub(super) fn past(runs: &[&Run], told: &Told) -> Option<PastRun> {
+    let is_new = |run: &&&Run| match (&told.jobs, &told.last) {
+        (Some(jobs), _) => !jobs.contains(&run.key()),
+        (None, Some(last)) => seconds(run.at) > seconds(last.completed),
+        (None, None) => true,
+    };
+    let new: Vec<&Run> = runs.iter().filter(is_new).copied().collect();
+    let ended = new.iter().map(|run| run.at).max()?;
+    let containers = new.iter().map(|run| run.result.clone()).collect();
+    let result = PodResult { containers, repeats: false };
+    // One reason: that of a container that has not got all that it asked for goes first.
+    let is_whole = |run: &&&Run| matches!(run.result.verdict, Verdict::Completed { .. });
+    let told = new.iter().find(|run| !is_whole(run)).or(new.first())?;
+    let message = match new.len() {
+        1 => told.message.clone(),
+        _ => format!("{}: {}", told.result.name, told.message),
+    };
+    Some(PastRun {
+        ended: written_time(ended),
+        result: result.reason().name().to_owned(),
+        moved_bytes: new.iter().map(|run| run.moved_bytes).sum(),
+        remote_bytes: result.remote_bytes(),
+        message,
+    })
 }
 
 /// The event for a container whose memory another program moves back.
