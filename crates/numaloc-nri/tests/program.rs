@@ -101,7 +101,7 @@ fn root_connects_and_is_left() {
     let text =
         format!("source = \"nri\"\nuser = \"60701\"\nnri_socket = \"{}\"\n", socket.display());
     fs::write(&config, text).expect("written");
-    let mut child = Command::new("setpriv")
+    let child = Command::new("setpriv")
         .args(["--bounding-set", "-all,+setuid,+setgid", "--no-new-privs"])
         .arg(env!("CARGO_BIN_EXE_numaloc-nri"))
         .arg("--config")
