@@ -7,18 +7,22 @@ use crate::{
     settings::Setting,
     truth::{Nodes, on},
 };
+use serde_json::Value;
 use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
-/// The last row of `numastat -p`: MiB with two decimals for each node, and their sum.
-fn numastat(pid: i32) -> Nodes {
+/// What `numastat -p` tells apart (numastat.c, `process_table` of numactl), and by our kinds: its Private is all else.
+const ROWS: [&str; 4] = ["Huge", "Heap", "Stack", "Private"];
+
+/// A row of `numastat -p`: MiB with two decimals for each node, and their sum.
+fn numastat(pid: i32, name: &str) -> Nodes {
     let output = Command::new("numastat").args(["-p", &pid.to_string()]).output();
     let output = output.expect("setup.sh installs numactl");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let row = |name: &str| text.lines().rfind(|line| line.starts_with(name));
-    let row = row("Total").unwrap_or_else(|| panic!("no total: {text}"));
+    let row = text.lines().rfind(|line| line.starts_with(name));
+    let row = row.unwrap_or_else(|| panic!("no {name}: {text}"));
     let bytes = |number: &str| (number.parse::<f64>().expect("MiB") * MIB as f64) as u64;
     let mut columns: Vec<u64> = row.split_whitespace().skip(1).map(bytes).collect();
     let sum = columns.pop().expect("a sum");
@@ -26,15 +30,45 @@ fn numastat(pid: i32) -> Nodes {
     (0..).zip(columns).collect()
 }
 
-/// The nodes that `locality` reports of a process that is the only one of the target.
-fn locality(pid: i32) -> Nodes {
-    located(&json(&numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"])))
+/// What `locality` answers of a process that is the only one of the target.
+fn locality(pid: i32) -> Value {
+    json(&numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"]))
 }
 
-/// Compares all three. Returns what numastat says.
+/// The nodes of the memory that numastat has in this row.
+fn of_kind(answer: &Value, name: &str) -> Nodes {
+    let row = |of: &Value| match (of["hugetlb"].as_bool(), of["kind"].as_str()) {
+        (Some(true), _) => "Huge",
+        (_, Some("MEMORY_KIND_HEAP")) => "Heap",
+        (_, Some("MEMORY_KIND_STACK")) => "Stack",
+        _ => "Private",
+    };
+    let kinds = answer["kinds"].as_array().expect("a list");
+    let mut nodes = Nodes::new();
+    for on in
+        kinds.iter().filter(|of| row(of) == name).flat_map(|of| of["nodes"].as_array()).flatten()
+    {
+        let node = on["node_id"].as_u64().and_then(|node| node.try_into().ok()).expect("a node");
+        *nodes.entry(node).or_default() += on["bytes"].as_u64().expect("a number");
+    }
+    nodes
+}
+
+/// Compares all three, and the kinds of memory that numastat knows. Returns what numastat says of all together.
 fn compare(scene: &Scene) -> Nodes {
     let pid = scene.app.pid();
-    let (truth, told, ours) = (scene.truth().all(), numastat(pid), locality(pid));
+    let (truth, told, answer) = (scene.truth().all(), numastat(pid, "Total"), locality(pid));
+    let ours = located(&answer);
+    for name in ROWS {
+        let (told, ours) = (numastat(pid, name), of_kind(&answer, name));
+        for node in both() {
+            let [told, ours] = [&told, &ours].map(|nodes| on(nodes, node));
+            assert!(
+                ours.abs_diff(told) <= SLACK,
+                "{name}, node {node}: {ours} ours, {told} in numastat"
+            );
+        }
+    }
     for node in both() {
         let [truth, told, ours] = [&truth, &told, &ours].map(|nodes| on(nodes, node));
         assert!(told.abs_diff(truth) <= SLACK, "node {node}: {told} in numastat, {truth} true");

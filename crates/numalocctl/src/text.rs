@@ -29,6 +29,7 @@ mod map;
 mod members;
 mod migration;
 mod named;
+mod node_columns;
 mod numactl;
 mod offload;
 mod one_sided;

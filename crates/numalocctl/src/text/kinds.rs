@@ -1,6 +1,6 @@
 //! Memory of a target by kind and node, as `numastat -p` has it.
 
-use super::{locality::NodeColumns, table::Table};
+use super::{node_columns::NodeColumns, table::Table};
 use crate::{
     fields::{amount, bytes_on},
     output::View,

@@ -9,24 +9,20 @@ use super::{
     homes::homes,
     kinds::kinds,
     left_out::{found_members, left_out},
+    node_columns::NodeColumns,
     one_sided::one_sided,
     plan::{near, near_percent},
     table::{Table, list},
 };
 use crate::{
     clean::clean,
-    fields::{amount, bytes_on, node},
+    fields::{amount, bytes_on},
     output::View,
     units::{mb, percent, size},
 };
 use numaloc_api::v1;
 use numaloc_core::page_size;
-use std::{cmp::Reverse, collections::BTreeSet, fmt::Write};
-
-/// Hosts with more nodes than this have no columns of zeros: one column has them all.
-const COLUMNS: usize = 8;
-/// Nodes that have a column then, those with most of the target: a line has 80 characters.
-const NAMED: usize = 1;
+use std::fmt::Write;
 
 /// A row per process and a column per node, as in `numastat -p`. `topology` has the nodes with memory.
 pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view: View) -> String {
@@ -36,7 +32,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         return files_of(cached, &answer.missing, view);
     }
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
-    let columns = columns(topology, &total, view);
+    let columns = NodeColumns::of(topology, &total, view);
     if view.csv {
         return csv::localities(locality, &columns.named, view);
     }
@@ -85,51 +81,6 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     );
     let kinds = if view.wide { kinds(&answer.kinds, &columns, view) } else { String::new() };
     table.render(view) + &kinds + &footer + &homes(&locality.processes, view)
-}
-
-/// The nodes with a column, and the number of those that share one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct NodeColumns {
-    named: BTreeSet<u32>,
-    others: usize,
-}
-
-impl NodeColumns {
-    /// Adds the columns of nodes to a table.
-    pub fn head(&self, mut table: Table) -> Table {
-        for node in &self.named {
-            let unit = if self.others > 0 { "" } else { " MiB" };
-            table = table.numbers(format!("NODE{node}{unit}"));
-        }
-        match self.others {
-            0 => table,
-            others => table.numbers(format!("{others} OTHERS")),
-        }
-    }
-
-    /// The cells of a row in these columns, in MiB.
-    pub fn cells(&self, nodes: &[v1::NodeBytes]) -> impl Iterator<Item = String> {
-        let named = self.named.iter().map(|&index| mb(bytes_on(nodes, |node| node == index)));
-        let others = || mb(bytes_on(nodes, |node| !self.named.contains(&node)));
-        named.chain((self.others > 0).then(others))
-    }
-}
-
-/// The nodes with memory. If there are more than [`COLUMNS`], those with most of the target have a column of their own: [`NAMED`], or with `-o wide`
-/// all with some of it. Rows for programs have all.
-fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> NodeColumns {
-    let mut used: Vec<_> = total.nodes.iter().filter(|on| on.bytes > 0).collect();
-    used.sort_by_key(|on| Reverse(on.bytes));
-    let used: Vec<u32> = used.into_iter().map(|on| node(on.node_id)).collect();
-    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    let all: BTreeSet<u32> =
-        with_memory.map(|with| node(with.node_id)).chain(used.iter().copied()).collect();
-    if all.len() <= COLUMNS || view.rows_alone() {
-        return NodeColumns { named: all, others: 0 };
-    }
-    let named = used.into_iter().take(if view.wide { usize::MAX } else { NAMED });
-    let named: BTreeSet<u32> = named.collect();
-    NodeColumns { others: all.len() - named.len(), named }
 }
 
 fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
@@ -226,19 +177,6 @@ mod tests {
     fn on(nodes: &[(i32, i64)]) -> v1::ResidentMemory {
         let on = |&(node_id, mib): &(i32, i64)| v1::NodeBytes { node_id, bytes: mib << 20 };
         v1::ResidentMemory { nodes: nodes.iter().map(on).collect(), ..Default::default() }
-    }
-
-    #[test]
-    fn many_nodes_have_columns_where_most_is() {
-        let columns = |count, view| {
-            let columns = columns(&of_nodes(count), &on(&[(0, 4), (1, 0), (3, 7), (9, 5)]), view);
-            (columns.named.into_iter().collect::<Vec<_>>(), columns.others)
-        };
-        assert_eq!(columns(8, View::TABLE), (vec![3], 8));
-        assert_eq!(columns(16, View::TABLE), (vec![3], 15));
-        assert_eq!(columns(16, View { wide: true, ..View::TABLE }), (vec![0, 3, 9], 13));
-        let (all, others) = columns(16, View { headers: false, ..View::TABLE });
-        assert_eq!((all.len(), others), (16, 0), "rows for programs");
     }
 
     #[test]
