@@ -3,7 +3,8 @@
 use crate::{
     app::{Layout, until},
     engine::{inspect, migrate},
-    settings::Setting,
+    place::home,
+    settings::{Cgroup, Setting},
     truth::{Truth, release, vmstat},
 };
 use numaloc_core::{Options, Pacing, Profile, page_size};
@@ -101,6 +102,43 @@ fn with_a_writer_all_comes_home() {
     let truth = Truth::of(app.pid()).region(app.range("anon"));
     assert_eq!(truth, [(0, 64 * MIB)].into(), "{outcome:?}");
     app.check();
+}
+
+/// Page table entries of a cgroup that the scan has changed; `None`: the kernel does not count that by cgroup.
+fn scanned(cgroup: &Cgroup) -> Option<u64> {
+    let text = fs::read_to_string(cgroup.path().join("memory.stat")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix("numa_pte_updates "))?;
+    Some(value.parse().expect("a number"))
+}
+
+/// From Linux 6.16 on nothing is marked of tasks that may have memory on one node alone (kernel/sched/fair.c, `task_numa_work`):
+/// docs/annotations.md exempts running containers in this way.
+#[test]
+fn a_cgroup_with_one_node_is_scanned_no_more() {
+    let (_eager, _on) = (eager(), Setting::numa_balancing(true));
+    let layout = Layout::remote(&["anon:16M"]).memory_on(home()).on(home());
+    // Both compute on their own memory, and the kernel has no reason to move either.
+    let mut control = layout.start("control");
+    let cgroup = Cgroup::new("one-node");
+    let mut app = layout.within(cgroup.path()).start("target");
+    let Some(before) = scanned(&cgroup) else {
+        skipped("this kernel does not count by cgroup what it scans");
+        return;
+    };
+    until("the kernel scans it", || scanned(&cgroup) > Some(before + 4096));
+    cgroup.write("cpuset.mems", &home().to_string());
+    // Two rounds of all memory that is scanned end the one that is under way, and then begin some.
+    let after_rounds = || {
+        let so_far = vmstat("numa_pte_updates");
+        until("the kernel scans", || vmstat("numa_pte_updates") > so_far + 4 * (16 * MIB / page_size()));
+        scanned(&cgroup)
+    };
+    let (first, second) = (after_rounds(), after_rounds());
+    let is_exempt = !["6.1.", "6.12."].iter().any(|old| release().starts_with(old));
+    assert_eq!(second == first, is_exempt, "{first:?}, then {second:?}");
+    app.check();
+    control.check();
+    drop(app);
 }
 
 /// Threads of this process that take hint faults.

@@ -51,6 +51,30 @@ fn done(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// Memory of the values that [`fill_redis`] gives a server.
+const DATA: u64 = 24 * MIB;
+
+/// What a Redis server answers that listens on this port.
+fn redis(port: &str, words: &[&str]) -> String {
+    let output = run("redis-cli", &[&["-p", port], words].concat());
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Waits for a Redis server, and gives it values.
+fn fill_redis(port: &str) {
+    until("Redis answers", || redis(port, &["ping"]) == "PONG");
+    assert_eq!(redis(port, &["debug", "populate", "24576", "key", "1024"]), "OK");
+}
+
+/// Makes the root of a container: nothing but names of this system's own directories, which are mounted at /usr.
+fn make_root(path: &str) {
+    let tree = format!(
+        "for name in usr proc sys dev etc tmp run var; do mkdir -p {path}/$name; done && \
+         for name in bin sbin lib lib64; do ln -sfn usr/$name {path}/$name; done && cp /etc/os-release /etc/passwd {path}/etc/"
+    );
+    done("sh", &["-c", &tree]);
+}
+
 /// A system where the packages may be installed. They are purged before and after.
 #[derive(Debug)]
 struct System;

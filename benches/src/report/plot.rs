@@ -52,7 +52,7 @@ const PLOTTED: &[(&str, &str, Better)] = &[
     ("stall", "p99.99 during", Better::Less),
     ("neighbour", "p90", Better::Less),
     ("neighbour", "p99", Better::Less),
-    ("half_way", "local", Better::More),
+    ("half_way", "local accesses after 50% of the bytes", Better::More),
     ("soonest", "wall", Better::Less),
     ("spread", "wall", Better::Less),
     ("scan", "scan", Better::Less),

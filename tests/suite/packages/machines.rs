@@ -9,8 +9,6 @@ use crate::{
 
 /// The root of the containers: nothing but names of this system's own directories.
 const ROOT: &str = "/tmp/machine";
-/// Memory of the values of each server.
-const DATA: u64 = 24 * MIB;
 
 /// Redis as the first process of a container, on the CPUs of node 1. What `stop` names ends it.
 #[derive(Debug)]
@@ -28,16 +26,6 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    fn redis(&self, words: &[&str]) -> String {
-        let output = run("redis-cli", &[&["-p", self.port], words].concat());
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-
-    fn fill(&self) {
-        until("Redis answers", || self.redis(&["ping"]) == "PONG");
-        assert_eq!(self.redis(&["debug", "populate", "24576", "key", "1024"]), "OK");
-    }
-
     /// The process of Redis, as the whole system numbers it.
     fn pid(&self) -> i32 {
         let listening = format!("*:{}", self.port);
@@ -56,7 +44,7 @@ impl Machine {
         let (name, pid) = (self.name, self.pid());
         let away = || off(&Truth::of(pid).without_files().all(), 0);
         assert!(away() >= DATA, "{name}: {}", away());
-        let digest = self.redis(&["debug", "digest"]);
+        let digest = redis(self.port, &["debug", "digest"]);
         done("taskset", &["-a", "-p", "-c", &cpus_of(0), &pid.to_string()]);
         let ask = |arguments: &[&str]| -> Value {
             let said = done("/usr/bin/numalocctl", &[arguments, &["-o", "json"]].concat());
@@ -70,7 +58,7 @@ impl Machine {
         let said = ask(&["migrate", "--container", name]);
         assert_eq!(said["state"], "JOB_STATE_SUCCEEDED", "{said}");
         assert!(away() <= DATA / 8, "{name}: {}", away());
-        assert_eq!(self.redis(&["debug", "digest"]), digest);
+        assert_eq!(redis(self.port, &["debug", "digest"]), digest);
         until("top shows its name", || {
             let shown = ["top", "-b", "-n", "3", "--delay", "2", "-o", "json"];
             let shown = done("/usr/bin/numalocctl", &shown);
@@ -88,11 +76,7 @@ fn prepared() -> (Setting, System) {
     let balancing = Setting::numa_balancing(false);
     let system = System::new();
     system.install(1, &["numaloc"]);
-    let tree = format!(
-        "mkdir -p {ROOT}/usr {ROOT}/proc {ROOT}/sys {ROOT}/dev {ROOT}/etc {ROOT}/tmp {ROOT}/run {ROOT}/var && \
-         for name in bin sbin lib lib64; do ln -sfn usr/$name {ROOT}/$name; done && cp /etc/os-release /etc/passwd {ROOT}/etc/"
-    );
-    done("sh", &["-c", &tree]);
+    make_root(ROOT);
     (balancing, system)
 }
 
@@ -106,7 +90,7 @@ fn a_container_of_systemd_nspawn_comes_home_by_its_name() {
     let redis = ["redis-server", "--port", "7311", "--save", "", "--enable-debug-command", "yes"];
     let unit = ["--unit=nspawned", "--collect", "taskset", "-c", &cpus];
     done("systemd-run", &[&unit[..], &nspawn, &["--as-pid2"], &redis].concat());
-    machine.fill();
+    fill_redis(machine.port);
     machine.comes_home();
 }
 
@@ -123,6 +107,6 @@ fn a_container_of_lxc_comes_home_by_its_name() {
     fs::write("/tmp/lxc-web.conf", config).expect("writable");
     let start = ["lxc-start", "--daemon", "--name", "lxc-web", "--rcfile", "/tmp/lxc-web.conf"];
     done("taskset", &[&["-c", &cpus_of(1)], &start[..]].concat());
-    machine.fill();
+    fill_redis(machine.port);
     machine.comes_home();
 }

@@ -11,8 +11,6 @@ use crate::{
 const SCHEDULE: &str = "/etc/numaloc/conf.d/50-containers.toml";
 /// The label of a container that requests it itself.
 const LABEL: &str = "numaloc.io/policy=bestEffort";
-/// Memory of the values of each server.
-const DATA: u64 = 24 * MIB;
 /// The image: nothing but names of this system's own directories, which containers mount.
 const IMAGE: &str = "numaloc.test/scene:1";
 
@@ -37,8 +35,7 @@ impl<'a> Server<'a> {
         let redis = ["redis-server", "--port", port, "--save", "", "--enable-debug-command", "yes"];
         let server = Self { runtime, name, port };
         server.does(&[&run[..], options, &[IMAGE], &redis].concat());
-        until("Redis answers", || run_redis(port, &["ping"]).status.success());
-        assert_eq!(server.redis(&["debug", "populate", "24576", "key", "1024"]), "OK");
+        fill_redis(port);
         server
     }
 
@@ -47,8 +44,7 @@ impl<'a> Server<'a> {
     }
 
     fn redis(&self, words: &[&str]) -> String {
-        let output = run_redis(self.port, words);
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        redis(self.port, words)
     }
 
     fn pid(&self) -> i32 {
@@ -73,10 +69,6 @@ impl Drop for Server<'_> {
         // No panic here: the test may be panicking already.
         run(self.runtime[0], &[&self.runtime[1..], &["rm", "-f", self.name]].concat());
     }
-}
-
-fn run_redis(port: &str, words: &[&str]) -> Output {
-    run("redis-cli", &[&["-p", port], words].concat())
 }
 
 /// Removes what an operator has written.
@@ -109,10 +101,8 @@ fn declared(cgroups: &str) -> Declared {
 
 /// Makes the image known to a runtime.
 fn import(runtime: &[&str]) {
-    let scene = "mkdir -p /tmp/scene/usr /tmp/scene/proc /tmp/scene/sys /tmp/scene/dev /tmp/scene/etc /tmp/scene/tmp && \
-                 for name in bin sbin lib lib64; do ln -sfn usr/$name /tmp/scene/$name; done && \
-                 tar -C /tmp/scene -cf /tmp/scene.tar .";
-    done("sh", &["-c", scene]);
+    make_root("/tmp/scene");
+    done("tar", &["-C", "/tmp/scene", "-cf", "/tmp/scene.tar", "."]);
     done(runtime[0], &[&runtime[1..], &["import", "/tmp/scene.tar", IMAGE]].concat());
 }
 
