@@ -130,7 +130,9 @@ fn a_cgroup_with_one_node_is_scanned_no_more() {
     // Two rounds of all memory that is scanned end the one that is under way, and then begin some.
     let after_rounds = || {
         let so_far = vmstat("numa_pte_updates");
-        until("the kernel scans", || vmstat("numa_pte_updates") > so_far + 4 * (16 * MIB / page_size()));
+        until("the kernel scans", || {
+            vmstat("numa_pte_updates") > so_far + 4 * (16 * MIB / page_size())
+        });
         scanned(&cgroup)
     };
     let (first, second) = (after_rounds(), after_rounds());

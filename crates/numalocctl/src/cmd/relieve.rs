@@ -62,9 +62,44 @@ fn code(document: &RelieveDoc) -> Code {
     let account = job.outcome.as_ref().and_then(|outcome| outcome.account.as_ref());
     let moved = account.map_or(0, |account| amount(account.moved_bytes));
     let wanted_bytes = document.wanted_free_bytes.unwrap_or_default();
-    let lacked = wanted_bytes.saturating_sub(document.free_before_bytes);
+    // The plan was made after `free_before_bytes` was read, and some pages may have become free since.
+    let limit = job.plan.as_ref().and_then(|plan| plan.limit_bytes).map(amount);
+    let lacked = limit.unwrap_or(wanted_bytes.saturating_sub(document.free_before_bytes));
     match job::code(job) {
         Code::Done if after < wanted_bytes && moved < lacked => Code::Partly,
         code => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_plan_has_asked_for_is_enough_whatever_others_take() {
+        let ended = |moved_bytes, limit_bytes, after| {
+            let account = v1::Account { moved_bytes, ..v1::Account::default() };
+            let outcome = v1::Outcome { account: Some(account), ..v1::Outcome::default() };
+            let plan = v1::Plan { limit_bytes, ..v1::Plan::default() };
+            code(&RelieveDoc {
+                node_id: 1,
+                wanted_free_bytes: Some(1000),
+                wanted_bytes_per_second: None,
+                free_before_bytes: 400,
+                free_after_bytes: Some(after),
+                plan: None,
+                job: Some(v1::Job {
+                    state: v1::JobState::Succeeded.into(),
+                    outcome: Some(outcome),
+                    plan: Some(plan),
+                    ..v1::Job::default()
+                }),
+            })
+        };
+        assert_eq!(ended(600, Some(600), 1000), Code::Done);
+        assert_eq!(ended(590, Some(590), 990), Code::Done, "ten more were free at the plan");
+        assert_eq!(ended(500, Some(590), 900), Code::Partly);
+        assert_eq!(ended(500, None, 900), Code::Partly, "all that there was is too little");
+        assert_eq!(ended(600, None, 990), Code::Done, "others have taken some");
     }
 }
