@@ -5,14 +5,14 @@ mod sources;
 use crate::{
     Answer,
     cluster::{Api, Failure},
-    object::{NODE_LOCALITIES, age, ago, annotation, condition, list, number, pods, text},
+    object::{NODE_LOCALITIES, age, ago, annotation, condition, pods, text},
     policies::{self, NamespaceLabels, Policies},
     table::table,
 };
 use numaloc_core::amount::shown_size;
 use numaloc_policy::{
-    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, Pod, RUN_KEY,
-    STATUS_KEY,
+    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, OwnStatus, POLICIES_KEY, POLICY_KEY, PastRun,
+    Pod, RUN_KEY, STATUS_KEY,
 };
 use serde_json::Value;
 use std::{fmt::Write, time::SystemTime};
@@ -179,19 +179,17 @@ fn result(pod: &Value) -> String {
 
 /// The runs that the agent's status remembers.
 fn last_runs(pod: &Value, now: SystemTime) -> String {
-    let status = annotation(pod, OWN_STATUS_KEY).and_then(|text| serde_json::from_str(text).ok());
-    let status: Value = status.unwrap_or_default();
-    let row = |run: &Value| {
-        let left = run.get("remoteBytes").and_then(Value::as_u64);
+    let status = OwnStatus::read(annotation(pod, OWN_STATUS_KEY).unwrap_or_default());
+    let row = |run: &PastRun| {
         vec![
-            ago(text(run, "/ended"), now).map_or_else(|| "?".to_owned(), age),
-            text(run, "/result").trim_start_matches("MemoryLocality").to_owned(),
-            shown_size(number(run, "/movedBytes")),
-            left.map_or_else(|| "?".to_owned(), shown_size),
-            text(run, "/message").replace('\n', " "),
+            ago(&run.ended, now).map_or_else(|| "?".to_owned(), age),
+            run.result.trim_start_matches("MemoryLocality").to_owned(),
+            shown_size(run.moved_bytes),
+            run.remote_bytes.map_or_else(|| "?".to_owned(), shown_size),
+            run.message.replace('\n', " "),
         ]
     };
-    let rows: Vec<_> = list(&status, "/lastRuns").iter().map(row).collect();
+    let rows: Vec<_> = status.last_runs.iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }

@@ -74,7 +74,7 @@ impl Devices {
         *self = Self { nodes, asked_for, again: Some(Instant::now() + GAP), failed: None };
     }
 
-    /// Devices are not to be had for a while. The reason is logged once.
+    /// The devices stay unknown for a while. The reason is logged once.
     pub fn fail(&mut self, why: &str) {
         if self.failed.as_deref() != Some(why) {
             tracing::warn!(

@@ -391,7 +391,7 @@ fn after(
     report: &mut Report,
 ) -> Option<PodStatus> {
     let completed = runs.iter().map(|run| run.at).max()?;
-    // Written with the next status: a run without news is no reason for one.
+    // It is written with the next status: a run without news causes no write of its own.
     told.own.remember(past(&runs, told)?);
     told.jobs = Some(runs.iter().map(|run| run.key()).collect());
     let containers = runs.iter().map(|run| run.result.clone()).collect();

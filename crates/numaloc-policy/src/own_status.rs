@@ -46,7 +46,7 @@ pub struct OwnStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PastRun {
-    /// When it ended.
+    /// When it ended (RFC 3339).
     pub ended: String,
     /// The reason that an event for it has.
     pub result: String,
@@ -55,7 +55,7 @@ pub struct PastRun {
     /// Bytes that were remote afterwards; `None`: the memory could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_bytes: Option<u64>,
-    /// Why memory stays.
+    /// What numalocd reports about it, such as why memory stays.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

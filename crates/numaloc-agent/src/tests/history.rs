@@ -47,7 +47,7 @@ async fn the_last_five_runs_are_known_also_those_without_news() {
     let five = last_runs(&cluster);
     assert_eq!(five[0].result, "MemoryLocalitySkipped");
     assert!(five[4].message.contains("run 104"), "{five:?}");
-    // Another agent goes on from there.
+    // Another agent continues from there.
     drop(agent);
     let _agent = Agent::start(&cluster, fake.clone());
     sleep(Duration::from_secs(5)).await;

@@ -138,7 +138,7 @@ impl HostMemory {
         snapshot.processes.iter().for_each(|process| memory.add(process, &everywhere));
         memory.add_unmapped(snapshot, &everywhere);
         for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {
-            bound(named, most);
+            bound(named, most, |bytes| (bytes.remote, bytes.local), PinnedBytes::add);
         }
         memory.kernel_by_unit = kernel_events::by_name(&snapshot.groups, unit_of, most);
         memory.kernel_by_container = kernel_events::by_name(&snapshot.groups, container_of, most);
@@ -229,9 +229,7 @@ fn own_unmapped(snapshot: &Snapshot, cgroup: &str) -> Option<BTreeMap<NodeId, u6
         if !path.starts_with(&prefix) {
             break;
         }
-        let is_below =
-            |above: &&str| path.strip_prefix(*above).is_some_and(|rest| rest.starts_with('/'));
-        if path != cgroup && !added.iter().any(is_below) {
+        if path != cgroup && !is_below(path, &added) {
             group.memory.iter().for_each(|memory| below.add(memory));
             added.push(path);
         }
@@ -253,17 +251,28 @@ impl LocalNodes {
     }
 }
 
-/// Keeps those with most remote memory, then most memory, and sums up the others.
-fn bound(named: &mut BTreeMap<String, PinnedBytes>, most: usize) {
+/// Whether a cgroup is below any of these.
+fn is_below(path: &str, above: &[&str]) -> bool {
+    let has = |above: &&str| path.strip_prefix(*above).is_some_and(|rest| rest.starts_with('/'));
+    above.iter().any(has)
+}
+
+/// Keeps the `most` names with the largest size, and sums up the others.
+fn bound<T: Default, S: Ord>(
+    named: &mut BTreeMap<String, T>,
+    most: usize,
+    size: impl Fn(&T) -> S,
+    add: impl Fn(&mut T, T),
+) {
     if named.len() <= most {
         return;
     }
-    let mut all: Vec<(String, PinnedBytes)> = std::mem::take(named).into_iter().collect();
+    let mut all: Vec<(String, T)> = std::mem::take(named).into_iter().collect();
     // Stable: equal ones stay in the order of their names.
-    all.sort_by_key(|(_, bytes)| std::cmp::Reverse((bytes.remote, bytes.local)));
-    for (number, (name, bytes)) in all.into_iter().enumerate() {
+    all.sort_by_key(|(_, value)| std::cmp::Reverse(size(value)));
+    for (number, (name, value)) in all.into_iter().enumerate() {
         let name = if number < most { name } else { OTHERS.to_owned() };
-        named.entry(name).or_default().add(bytes);
+        add(named.entry(name).or_default(), value);
     }
 }
 

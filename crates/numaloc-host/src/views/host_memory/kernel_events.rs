@@ -1,8 +1,8 @@
 //! What the kernel itself has done with the memory of units and containers.
 
-use super::OTHERS;
+use super::{bound, is_below};
 use numaloc_core::live::{GroupNow, KernelEvents};
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 /// Sums up the events of cgroups that have one name. Names without any event are left out, and of the others the `most` with most events are
 /// named.
@@ -16,23 +16,15 @@ pub(super) fn by_name(
         let Some(name) = name(path) else { continue };
         let (counted, events) = named.entry(name).or_default();
         // A cgroup comes before those below it, and its counts have theirs.
-        let is_below =
-            |above: &&str| path.strip_prefix(*above).is_some_and(|rest| rest.starts_with('/'));
-        if !counted.iter().any(is_below) {
+        if !is_below(path, counted) {
             counted.push(path);
             *events = events.and(group.kernel);
         }
     }
-    let mut all: Vec<(&str, KernelEvents)> =
-        named.into_iter().map(|(name, (_, events))| (name, events)).collect();
-    all.retain(|(_, events)| sum(events) > 0);
-    all.sort_by_key(|(_, events)| Reverse(sum(events)));
-    let mut bounded: BTreeMap<String, KernelEvents> = BTreeMap::new();
-    for (number, (name, events)) in all.into_iter().enumerate() {
-        let sum = bounded.entry(if number < most { name } else { OTHERS }.to_owned()).or_default();
-        *sum = sum.and(events);
-    }
-    bounded
+    let named = named.into_iter().filter(|(_, (_, events))| sum(events) > 0);
+    let mut named = named.map(|(name, (_, events))| (name.to_owned(), events)).collect();
+    bound(&mut named, most, sum, |all, events| *all = all.and(events));
+    named
 }
 
 fn sum(events: &KernelEvents) -> u64 {
@@ -43,7 +35,7 @@ fn sum(events: &KernelEvents) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::OTHERS, *};
     use crate::processes::unit::unit_of;
 
     #[test]
