@@ -28,9 +28,9 @@ test-all:
 	@./setup.sh --all
 	@tests/run --all $(OPTIONS)
 
-# Packages of Debian and of rpm, in target/packages.
+# Packages of Debian and of rpm, in target/packages. ARCH="amd64 arm64" for both architectures; without it, amd64.
 packages: setup
-	@packaging/build
+	@packaging/build $(addprefix --arch ,$(ARCH))
 
 # These packages as a directory that apt installs from, in target/apt. KEY=ID signs it with a key that gpg has.
 apt-directory: setup

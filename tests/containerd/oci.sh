@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Writes images as archives that `ctr images import` takes (OCI image layout 1.0): sourced by images and packaging/image.
+# Writes images as archives that `ctr images import` takes (OCI image layout 1.0): sourced by images and packaging/image. They are for
+# $architecture.
 
 blob() { # FILE: copies it into $layout, and prints its digest and size
     local digest
@@ -21,7 +22,7 @@ oci() { # ARCHIVE NAME CONFIG LAYER...
         layers+="${layers:+, }{\"mediaType\": \"application/vnd.oci.image.layer.v1.tar\", $described}"
     done
     cat >"$layout/new" <<EOT
-{"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [$diffs]},
+{"architecture": "${architecture:-amd64}", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [$diffs]},
  "config": $how}
 EOT
     config=$(blob "$layout/new")
@@ -33,7 +34,7 @@ EOT
     manifest=$(blob "$layout/new")
     cat >"$layout/index.json" <<EOT
 {"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", $manifest,
-  "platform": {"architecture": "amd64", "os": "linux"},
+  "platform": {"architecture": "${architecture:-amd64}", "os": "linux"},
   "annotations": {"io.containerd.image.name": "$name", "org.opencontainers.image.ref.name": "${name##*:}"}}]}
 EOT
     echo '{"imageLayoutVersion": "1.0.0"}' >"$layout/oci-layout"

@@ -66,6 +66,22 @@ retry() { # a mirror that is being updated answers with hash mismatches for a wh
     return 1
 }
 
+# Puts a system of Debian together, with packages of SUITEs, the first of which is its release. One of another architecture is made by an
+# emulator, which takes minutes.
+bootstrap() { # SUITE[,SUITE] OUTPUT ARG...: ARGs are those of mmdebstrap
+    local uri keyring signed='' suite suites sources=() through=()
+    command -v mmdebstrap >/dev/null || { echo "debian: no mmdebstrap; setup.sh installs it" >&2 && return 1; }
+    read -r uri keyring < <(archive) || { echo "debian: the apt sources name no Debian archive" >&2 && return 1; }
+    [[ $keyring == - ]] || signed="[signed-by=$keyring] "
+    IFS=, read -r -a suites <<<"$1"
+    for suite in "${suites[@]}"; do sources+=("deb ${signed}$uri $suite main"); done
+    if [[ $architecture != amd64 ]]; then
+        through=("$(dirname "${BASH_SOURCE[0]}")/emulated") && set -- "$1" "$2" "--architectures=$architecture" --mode=root --skip=check/qemu "${@:3}"
+    fi
+    LC_ALL=C.UTF-8 LANG=C.UTF-8 retry "${through[@]}" mmdebstrap --quiet --aptopt='Acquire::Retries "3"' "${@:3}" \
+        "${suites[0]}" "$2" "${sources[@]}" >&2
+}
+
 open_suite() { # SUITE: reads its package lists
     local uri keyring
     read -r uri keyring < <(archive) || {

@@ -42,8 +42,10 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 nodeSelector:
   kubernetes.io/os: linux
+  {{- with .Values.image.arch }}
   # The image is of one architecture.
-  kubernetes.io/arch: {{ .Values.image.arch }}
+  kubernetes.io/arch: {{ . }}
+  {{- end }}
   {{- with merge (dict) ($own.nodeSelector | default dict) .Values.nodeSelector }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
