@@ -136,8 +136,7 @@ fn each_cell_goes_to_a_node_of_its_own() {
 #[test]
 fn a_window_that_one_rank_has_filled_is_reported_with_what_divides_it() {
     const WINDOW: &str = "/dev/shm/window";
-    // Blocks end where huge pages do.
-    let mib = (32 * MIB).max(4 * pmd_size()) / MIB;
+    let mib = 32;
     let segment = format!("seg=file:{WINDOW}:{mib}M");
     let _still = Setting::still_host();
     let rank = |node: u32| Layout::remote(&[&segment]).on(node).memory_on(0).load("idle");

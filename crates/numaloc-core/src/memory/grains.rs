@@ -124,32 +124,52 @@ impl Grains {
         taken
     }
 
-    /// Bytes by node in each chunk that has any pages, by the chunk's number: from the last multiple of [`pmd_size`] at or before the start of
-    /// the extent, which is at address `start`.
+    /// Bytes by node in each chunk that has any pages, by the address of the chunk, a multiple of [`pmd_size`]. The extent is at address `start`.
     pub fn chunks(&self, start: u64) -> Vec<(u64, BTreeMap<NodeId, u64>)> {
-        let first = (start - start % self.size.max(1)) % pmd_size();
+        self.sums(start, chunk_of)
+    }
+
+    /// Bytes by node in the least pieces that no huge page is cut by, by their addresses: chunks with huge pages, and grains of other memory.
+    /// The extent is at address `start`.
+    pub fn uncut(&self, start: u64) -> Vec<(u64, BTreeMap<NodeId, u64>)> {
+        self.sums(
+            start,
+            |address| if self.is_huge(start, address) { chunk_of(address) } else { address },
+        )
+    }
+
+    /// Bytes by node of the grains that are in the same piece. `piece` has its address, by that of a grain.
+    fn sums(&self, start: u64, piece: impl Fn(u64) -> u64) -> Vec<(u64, BTreeMap<NodeId, u64>)> {
+        let first = start - start % self.size.max(1);
         let mut all: Vec<(u64, NodeId, u64)> = Vec::new();
         for (&node, grains) in &self.by_node {
             for &(number, pages) in grains {
-                let chunk = (first + u64::from(number) * self.size) / pmd_size();
+                let address = piece(first + u64::from(number) * self.size);
                 let bytes = u64::from(pages) * page_size();
                 match all.last_mut() {
-                    Some((last, on, sum)) if (*last, *on) == (chunk, node) => *sum += bytes,
-                    _ => all.push((chunk, node, bytes)),
+                    Some((last, on, sum)) if (*last, *on) == (address, node) => *sum += bytes,
+                    _ => all.push((address, node, bytes)),
                 }
             }
         }
         all.sort_unstable();
-        let mut chunks: Vec<(u64, BTreeMap<NodeId, u64>)> = Vec::new();
-        for (chunk, node, bytes) in all {
-            match chunks.last_mut() {
-                Some((last, on)) if *last == chunk => {
+        let mut pieces: Vec<(u64, BTreeMap<NodeId, u64>)> = Vec::new();
+        for (address, node, bytes) in all {
+            match pieces.last_mut() {
+                Some((last, on)) if *last == address => {
                     on.insert(node, bytes);
                 }
-                _ => chunks.push((chunk, [(node, bytes)].into())),
+                _ => pieces.push((address, [(node, bytes)].into())),
             }
         }
-        chunks
+        pieces
+    }
+
+    /// Whether the grain at this address is in a chunk with huge pages. The extent is at address `start`.
+    fn is_huge(&self, start: u64, address: u64) -> bool {
+        let offset = address.max(start) - start;
+        self.size < pmd_size()
+            && self.huge.next(start, offset).is_some_and(|run| run.start <= offset)
     }
 
     /// The grains of a node, those of a huge page as one: range in bytes from the grain's multiple before the extent, and bytes on the node.
@@ -163,9 +183,7 @@ impl Grains {
         std::iter::from_fn(move || {
             let (number, pages) = rest.next()?;
             let (mut piece, mut bytes) = (range(number), u64::from(pages) * page_size());
-            let first = (start - skew + piece.start).max(start) - start;
-            let is_huge = size < pmd_size()
-                && self.huge.next(start, first).is_some_and(|run| run.start <= first);
+            let is_huge = self.is_huge(start, start - skew + piece.start);
             while is_huge
                 && let Some((next, pages)) = rest.next_if(|&(next, _)| chunk(next) == chunk(number))
             {
@@ -175,6 +193,11 @@ impl Grains {
             Some((piece, bytes))
         })
     }
+}
+
+/// The address of the chunk that an address is in.
+fn chunk_of(address: u64) -> u64 {
+    address - address % pmd_size()
 }
 
 #[cfg(test)]

@@ -218,11 +218,8 @@ impl Planner<'_> {
 fn chunks(extent: &Extent) -> Vec<(Range<u64>, BTreeMap<NodeId, u64>)> {
     let start = extent.mappings[0].start;
     let length = extent.hugetlb_bytes.unwrap_or(pmd_size()).max(pmd_size());
-    let range = |chunk: u64| {
-        let begin = (chunk * pmd_size()).saturating_sub(start % pmd_size());
-        let end = chunk * pmd_size() + length - start % pmd_size();
-        begin..end.min(extent.bytes)
-    };
+    let range =
+        |chunk: u64| chunk.saturating_sub(start)..(chunk + length - start).min(extent.bytes);
     let chunks = extent.residency.grains.chunks(start).into_iter();
     chunks.map(|(chunk, bytes)| (range(chunk), bytes)).collect()
 }
