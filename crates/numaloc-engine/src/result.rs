@@ -69,6 +69,8 @@ pub struct Returned {
     pub bytes: u64,
     /// Bytes that the earlier run had moved.
     pub moved_bytes: u64,
+    /// The process that more than half of them belong to, in words. `None`: there is none, or the run has moved memory of one process alone.
+    pub process: Option<String>,
     /// Movers that may have moved it, in words. Looked for only if it is much.
     pub by: Vec<String>,
 }

@@ -32,10 +32,25 @@ pub fn returned(
         }
         places.first().is_some_and(|&place| is_off(place, page, home))
     };
-    let back = trail.sample.iter().filter(&mut is_back).count();
-    let returned = estimate(back, trail);
+    let back: Vec<Identity> =
+        trail.sample.iter().filter(&mut is_back).map(|page| page.process).collect();
+    let returned = estimate(back.len(), trail);
     let movers = if returned.is_much() { movers(roots) } else { Vec::new() };
-    Returned { by: movers.iter().map(ToString::to_string).collect(), ..returned }
+    let process = most(&back, trail).and_then(|process| {
+        let (space, _) = spaces.get(&process)?;
+        Some(format!("process {} ({})", process.pid, space.process.comm))
+    });
+    Returned { by: movers.iter().map(ToString::to_string).collect(), process, ..returned }
+}
+
+/// The process that more than half of the pages belong to that are back, if the trail has pages of several.
+fn most(back: &[Identity], trail: &Trail) -> Option<Identity> {
+    let first = trail.sample.first()?.process;
+    let is_one = trail.sample.iter().all(|page| page.process == first);
+    let mut counts: BTreeMap<Identity, usize> = BTreeMap::new();
+    back.iter().for_each(|process| *counts.entry(*process).or_default() += 1);
+    let (process, count) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    (!is_one && count * 2 > back.len()).then_some(process)
 }
 
 /// Whether a page is on a node where it should not be. The node that it was brought to does not count, even if that has
@@ -48,7 +63,8 @@ fn estimate(back: usize, trail: &Trail) -> Returned {
     let (back, all) = (back as u128, trail.sample.len().max(1) as u128);
     let bytes = u128::from(trail.moved_bytes) * back / all;
     let moved_bytes = trail.moved_bytes;
-    Returned { bytes: u64::try_from(bytes).unwrap_or(moved_bytes), moved_bytes, by: Vec::new() }
+    let bytes = u64::try_from(bytes).unwrap_or(moved_bytes);
+    Returned { bytes, moved_bytes, ..Returned::default() }
 }
 
 #[cfg(test)]
@@ -69,6 +85,19 @@ mod tests {
         assert!(!off(PageLocation::On(NodeId(2)), 0), "that is at home too");
         assert!(!off(PageLocation::On(NodeId(1)), 1), "it was brought there");
         assert!(!off(PageLocation::Absent, 0) && !off(PageLocation::Unknown, 0));
+    }
+
+    #[test]
+    fn the_process_that_most_of_it_belongs_to_is_named() {
+        let of = |pid| Identity { pid, start_time: 1 };
+        let sample: Vec<Moved> = [7, 7, 8].map(|pid| Moved { process: of(pid), ..page(0) }).into();
+        let trail = Trail { moved_bytes: 3, sample };
+        assert_eq!(most(&[of(8)], &trail), Some(of(8)));
+        assert_eq!(most(&[of(7), of(7), of(8)], &trail), Some(of(7)));
+        assert_eq!(most(&[of(7), of(8)], &trail), None, "as much of both");
+        assert_eq!(most(&[], &trail), None);
+        let one = Trail { moved_bytes: 1, sample: vec![page(0)] };
+        assert_eq!(most(&[of(7)], &one), None, "the run has moved no other");
     }
 
     #[test]

@@ -68,9 +68,11 @@ impl Contest {
         } else {
             format!(", probably by {}", returned.by.join(" or "))
         };
+        let process = returned.process.as_ref();
+        let most = process.map(|process| format!(", most of it of {process}")).unwrap_or_default();
         format!(
-            "placement contested{by}: {}% of the memory that a run had moved was remote again at the next one, {} times in a \
-             row; waits {} times the interval until that ends",
+            "placement contested{by}: {}% of the memory that a run had moved was remote again at the next one{most}, {} times \
+             in a row; waits {} times the interval until that ends",
             returned.percent(),
             self.undone,
             self.slowdown()
@@ -84,7 +86,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     fn returned(bytes: u64) -> Returned {
-        Returned { bytes, moved_bytes: 100, by: vec!["numad (process 7)".to_owned()] }
+        let by = vec!["numad (process 7)".to_owned()];
+        Returned { bytes, moved_bytes: 100, by, process: None }
     }
 
     /// The factor after each of these runs. Each found this percentage moved back; `None`: it could not tell.
@@ -116,6 +119,13 @@ mod tests {
         let message = contest.after(Some(&returned(90)), None).message;
         assert!(
             message.starts_with("placement contested, probably by numad (process 7): 90%"),
+            "{message}"
+        );
+        let redis =
+            Returned { process: Some("process 9 (redis-server)".to_owned()), ..returned(90) };
+        let message = contest.after(Some(&redis), None).message;
+        assert!(
+            message.contains("at the next one, most of it of process 9 (redis-server), 3 times"),
             "{message}"
         );
         let unknown = Returned { by: Vec::new(), ..returned(90) };

@@ -16,7 +16,7 @@ fn trailing() -> Ended {
 /// A plan that found this many of those bytes moved back.
 fn undone(bytes: u64) -> Planned {
     let by = vec!["numad (process 7)".to_owned()];
-    let returned = Some(Returned { bytes, moved_bytes: 4096, by });
+    let returned = Some(Returned { bytes, moved_bytes: 4096, by, process: None });
     Planned { returned, ..planned(&[1], "0") }
 }
 
