@@ -62,11 +62,11 @@ start_apiserver() {
     return 1
 }
 
-kubeconfig() { # SERVER-PORT CREDENTIALS: a user of kubectl, in JSON
+kubeconfig() { # SERVER-PORT CREDENTIALS [NAMESPACE]: a user of kubectl, in JSON
     printf '{"apiVersion": "v1", "kind": "Config", "current-context": "test",
  "clusters": [{"name": "test", "cluster": {"server": "https://127.0.0.1:%s", "certificate-authority": "%s"}}],
  "users": [{"name": "test", "user": %s}],
- "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}\n' "$1" "$pki/ca.crt" "$2"
+ "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "%s"}}]}\n' "$1" "$pki/ca.crt" "$2" "${3:-default}"
 }
 
 kubectl() { "$tools/kubectl" --kubeconfig "$plane/admin.json" --cache-dir "$plane/cache" "$@"; }
