@@ -35,11 +35,15 @@ const PLUGIN_FILES: [File; 3] = [
     ("/etc/numaloc/conf.d/10-numaloc-nri.toml", "The grant that numalocd gives the plugin."),
 ];
 
-const AGENT_FILES: [File; 4] = [
+const AGENT_FILES: [File; 5] = [
     ("/etc/numaloc/agent.toml", "Configuration. Its comments describe each key."),
     (
         "/etc/numaloc/agent.kubeconfig",
         "Credentials for the API server, where the agent is a service of the host. Root's alone: systemd hands them over.",
+    ),
+    (
+        "/var/lib/numaloc-agent/token",
+        "The renewed token, where the agent is a service of the host. The newer of both counts.",
     ),
     ("/etc/numaloc/conf.d/10-numaloc-agent.toml", "The grant that numalocd gives the agent."),
     ("/run/numaloc/numalocd.sock", "The socket of numalocd."),

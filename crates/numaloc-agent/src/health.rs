@@ -15,7 +15,22 @@ const STUCK: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub struct Health {
     watches: Mutex<Vec<(String, Arc<Watch>)>>,
+    /// The state of the token.
+    pub token: Mutex<Renewal>,
     pub pulse: Arc<numaloc_node::Pulse>,
+}
+
+/// Whether this process has the next token in time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Renewal {
+    /// Another program renews it, for example the kubelet.
+    #[default]
+    Others,
+    Done,
+    /// The last attempt has failed, for this reason.
+    Failed(String),
+    /// The token has ended, and what to do about it.
+    Ended(String),
 }
 
 /// What is known of the watch of a kind.
@@ -63,8 +78,21 @@ impl Health {
         watches.iter().map(|(kind, watch)| (kind.clone(), age(watch))).collect()
     }
 
+    /// The state of the token has changed, or was looked at again.
+    pub fn renewal(&self, state: Renewal) {
+        *self.token.lock() = state;
+    }
+
     /// A kind that is not read, and why; `None`: all are.
     pub fn unread(&self, now: Instant) -> Option<String> {
+        let unread = self.blind(now)?;
+        Some(match &*self.token.lock() {
+            Renewal::Ended(what_to_do) => format!("{unread}; {what_to_do}"),
+            _ => unread,
+        })
+    }
+
+    fn blind(&self, now: Instant) -> Option<String> {
         let watches = self.watches.lock();
         watches.iter().find_map(|(kind, watch)| {
             let State { seen, failure } = &*watch.0.lock();
@@ -101,6 +129,9 @@ mod tests {
         assert_eq!(health.unread(after(180)), None, "it may be a moment");
         assert_eq!(health.unread(after(181)).as_deref(), Some("pods, for 181 s: forbidden"));
         assert_eq!(health.ages(after(7))[0], ("pods".to_owned(), Duration::from_secs(7)));
+        health.renewal(Renewal::Ended("make another token".to_owned()));
+        let expected = "pods, for 181 s: forbidden; make another token";
+        assert_eq!(health.unread(after(181)).as_deref(), Some(expected));
         pods.seen();
         assert_eq!(health.unread(after(181)), None);
     }

@@ -19,6 +19,7 @@
 //! | `nri` | the records of numaloc-nri at numalocd; pure |
 //! | `keeper` | gives `numaloc-node` the wanted records of each pod, and reports the results |
 //! | `clock` | the clock of the host |
+//! | `token` | renews the token of an agent that is a service of its host |
 //! | `lead` | one agent of the cluster writes the status of policies, and gives turns |
 //! | `outbox`, `budget` | pending writes: events, and the newest status of each pod within a budget |
 //! | `writer` | writes them |
@@ -29,7 +30,7 @@
 //! | `locality` | the NodeMemoryLocality of the node, from the same reading |
 //! | `labels` | marks of our workloads and schedules |
 //!
-//! **The agent stores nothing.** From the pods that run, and these alone, it derives the records that numalocd should
+//! **The agent stores nothing** but its token, on a host. From the pods that run, and these alone, it derives the records that numalocd should
 //! have, under names that are made of pods' uids and containers' names; numalocd has the timers. The reports already
 //! made about a pod are in its annotations: the time of the last result in its status is a cursor into numalocd's
 //! events. An event's name is made of its content, so one that was posted before a crash is not posted again after it.
@@ -62,6 +63,7 @@ mod serve;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod token;
 mod wanted;
 mod writer;
 
@@ -110,8 +112,20 @@ fn run(node: Option<String>, config: Config) -> anyhow::Result<()> {
     let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
     numaloc_node::until_stopped(async {
         let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
-        let api = Api::from_env().await?;
-        work(Arc::new(config), node, api, daemon).await
+        let mut cluster = cluster::from_env().await?;
+        let token = token::Renewable::take(&mut cluster, token::state_directory(), clock::now());
+        let mut api = Api::new(cluster)?;
+        if let Some(token) = &token {
+            if token.node() != node {
+                tracing::error!(
+                    "the token is bound to the Node {}, and this is {node}: the API server refuses all changes. Make one for {node}, or \
+                     set NODE_NAME",
+                    token.node()
+                );
+            }
+            api = api.with_bearer(token.bearer());
+        }
+        work(Arc::new(config), node, api, token, daemon).await
     })
 }
 
@@ -120,6 +134,7 @@ async fn work(
     config: Arc<Config>,
     node: String,
     api: Api,
+    token: Option<token::Renewable>,
     daemon: impl numaloc_node::Daemon + Send + 'static,
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(node.clone(), config.config_maps.len()));
@@ -137,6 +152,10 @@ async fn work(
             // Pods are served without it.
             std::future::pending().await
         });
+    }
+    if let Some(token) = token {
+        let (api, health) = (api.clone(), Arc::clone(&health));
+        tasks.spawn(async move { token::renew(token, &api, &health).await });
     }
     let select = |path: &str, fields: String, form| Selection {
         path: path.to_owned(),

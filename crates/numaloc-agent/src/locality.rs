@@ -3,6 +3,7 @@
 
 use crate::{
     facts::Facts,
+    health::Renewal,
     reading::{Places, Reading},
 };
 use numaloc_policy::{Condition, NodeLocality, NumaNodeLocality, PolicyReach, RemoteContainer};
@@ -21,6 +22,8 @@ const READ: &str = "FiguresRead";
 const POSTED: &str = "ResultsPosted";
 /// The condition that reports whether the API server is read.
 const CLUSTER: &str = "ClusterRead";
+/// The condition that reports whether the agent renews its token, where it has to.
+const RENEWED: &str = "CredentialsRenewed";
 
 /// The facts about the node besides its memory.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,8 @@ pub struct Surroundings<'a> {
     pub refused: Option<String>,
     /// A kind of the cluster that is not read, and why.
     pub unread: Option<String>,
+    /// Whether the agent renews its token.
+    pub renewal: Renewal,
 }
 
 /// Since when the conditions have been as they are.
@@ -84,13 +89,19 @@ pub fn locality(
     let problem = around.problem.as_deref().map(|problem| ("Invalid", problem));
     let refused = around.refused.as_deref().map(|refused| ("Refused", refused));
     let cluster = around.unread.as_deref().map(|unread| ("Unread", unread));
-    let conditions = vec![
+    let mut conditions = vec![
         since.condition(REACHABLE, lost, now),
         since.condition(ACCEPTED, problem, now),
         since.condition(READ, unread, now),
         since.condition(POSTED, refused, now),
         since.condition(CLUSTER, cluster, now),
     ];
+    let unrenewed = match &around.renewal {
+        Renewal::Others => None,
+        Renewal::Done => Some(None),
+        Renewal::Failed(why) | Renewal::Ended(why) => Some(Some(("Failed", why.as_str()))),
+    };
+    conditions.extend(unrenewed.map(|why| since.condition(RENEWED, why, now)));
     let nothing = Reading::default();
     let reading = reading.unwrap_or(&nothing);
     let nodes = reading.nodes.iter();
@@ -188,6 +199,25 @@ mod tests {
         let expected = expected
             .map(|(status, second)| (status.to_owned(), format!("1970-01-01T00:00:0{second}Z")));
         assert_eq!(times, expected);
+    }
+
+    #[test]
+    fn only_an_agent_that_has_to_reports_whether_it_renews_its_token() {
+        let reading = Reading::default();
+        for (renewal, expected) in [
+            (Renewal::Others, None),
+            (Renewal::Done, Some(("True", ""))),
+            (Renewal::Failed("no right".to_owned()), Some(("False", "no right"))),
+        ] {
+            let around = Surroundings { renewal, ..Surroundings::default() };
+            let found = locality(Ok(&reading), &around, &mut Since::default(), UNIX_EPOCH);
+            let mut conditions = found.conditions.iter().filter(|found| found.kind == RENEWED);
+            let found = conditions.next();
+            assert_eq!(
+                found.map(|found| (found.status.as_str(), found.message.as_str())),
+                expected
+            );
+        }
     }
 
     #[test]

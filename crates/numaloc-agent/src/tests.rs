@@ -53,7 +53,7 @@ impl Agent {
         // The tests have addresses of their own.
         let (node, config) = (node.to_owned(), Arc::new(Config { listen: None, ..config }));
         Self(tokio::spawn(async move {
-            work(config, node, api, daemon).await.expect("it does not end");
+            work(config, node, api, None, daemon).await.expect("it does not end");
         }))
     }
 }

@@ -1,5 +1,6 @@
 //! Calls of the API server. Each has a time limit, and none is repeated here: the caller knows when to retry.
 
+use super::bearer::Bearer;
 use crate::metrics::Metrics;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -66,6 +67,8 @@ impl ApiError {
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
+    /// The token of each request, if the client itself has none.
+    bearer: Option<Arc<Bearer>>,
     metrics: Arc<Metrics>,
     /// The namespace that this process is of.
     namespace: String,
@@ -100,20 +103,6 @@ impl Form {
 }
 
 impl Api {
-    /// The API server that the environment names: by a kubeconfig (KUBECONFIG), or that of the cluster that this
-    /// process runs in.
-    ///
-    /// # Errors
-    /// The environment names none, or its keys cannot be read.
-    pub async fn from_env() -> anyhow::Result<Self> {
-        use anyhow::Context;
-        let config = kube::Config::infer().await;
-        let config = config.context(
-            "cannot find the API server: run in a pod with a service account, or set KUBECONFIG",
-        )?;
-        Self::new(config)
-    }
-
     /// The API server of a configuration.
     ///
     /// # Errors
@@ -126,13 +115,20 @@ impl Api {
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((header::USER_AGENT, agent));
         let namespace = config.default_namespace.clone();
-        Ok(Self { client: kube::Client::try_from(config)?, metrics: Arc::default(), namespace })
+        let client = kube::Client::try_from(config)?;
+        Ok(Self { client, bearer: None, metrics: Arc::default(), namespace })
+    }
+
+    /// Sends this token with each request.
+    pub fn with_bearer(self, bearer: Arc<Bearer>) -> Self {
+        Self { bearer: Some(bearer), ..self }
     }
 
     /// An API server that is not real.
     #[cfg(test)]
     pub fn fake(client: kube::Client) -> Self {
-        Self { client, metrics: Arc::default(), namespace: "kube-system".to_owned() }
+        let namespace = "kube-system".to_owned();
+        Self { client, bearer: None, metrics: Arc::default(), namespace }
     }
 
     /// The namespace that this process is of: that of its pod, or that of the kubeconfig.
@@ -182,9 +178,27 @@ impl Api {
     /// # Errors
     /// There is no answer, or it is a refusal.
     pub async fn create(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
+        self.post(path, object).await.map(drop)
+    }
+
+    /// Creates an object that the API server completes, for example a request for a token.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &serde_json::Value,
+    ) -> Result<T, ApiError> {
+        // Not the error itself: it may show a part of what was read.
+        let bad = |_| ApiError::Lost("an answer cannot be parsed".to_owned());
+        serde_json::from_slice(&self.post(path, object).await?).map_err(bad)
+    }
+
+    async fn post(&self, path: &str, object: &serde_json::Value) -> Result<Vec<u8>, ApiError> {
         let request = request(Method::POST, &with_manager(path));
         let request = request.header(header::CONTENT_TYPE, "application/json");
-        self.whole("create", request.body(object.to_string().into_bytes().into())).await.map(drop)
+        self.whole("create", request.body(object.to_string().into_bytes().into())).await
     }
 
     /// Changes the fields of an object that `patch` has.
@@ -223,7 +237,10 @@ impl Api {
 
     /// The body of a successful answer.
     async fn head(&self, request: http::Result<Request<Body>>) -> Result<Body, ApiError> {
-        let request = request.map_err(|error| ApiError::Lost(error.to_string()))?;
+        let mut request = request.map_err(|error| ApiError::Lost(error.to_string()))?;
+        if let Some(bearer) = &self.bearer {
+            request.headers_mut().insert(header::AUTHORIZATION, bearer.header());
+        }
         let answer = match timeout(ANSWER, self.client.send(request)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(ApiError::Lost(numaloc_api::innermost(&error))),

@@ -60,6 +60,7 @@ impl<D: Daemon> Keeper<D> {
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
             refused: self.outbox.problem(),
             unread: self.health.unread(Instant::now()),
+            renewal: self.health.token.lock().clone(),
         };
         let locality = locality(reading, &around, &mut self.since, SystemTime::now());
         self.locality.put(locality, self.node_uid.clone());

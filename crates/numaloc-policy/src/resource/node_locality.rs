@@ -278,7 +278,7 @@ mod tests {
             let container = |remote| RemoteContainer::new(&name[..63], &name, &name[..63], 1, u64::MAX - remote);
             let condition = |kind: &str, message: &str| Condition::new(kind, false, "Unreachable", message, SystemTime::UNIX_EPOCH);
             // FiguresRead does not repeat why the daemon is unreachable.
-            let conditions = [("DaemonReachable", &*message), ("PoliciesAccepted", &*message), ("FiguresRead", ""), ("ResultsPosted", &*message)];
+            let conditions = [("DaemonReachable", &*message), ("PoliciesAccepted", &*message), ("FiguresRead", ""), ("ResultsPosted", &*message), ("ClusterRead", &*message), ("CredentialsRenewed", &*message)];
             let conditions = conditions.map(|(kind, message)| condition(kind, message));
             let node = NodeLocality {
                 local_bytes: u64::MAX,
