@@ -91,14 +91,15 @@ without_the_right() {
     patience=90 until_true "a condition" says_so && plugin_says
 }
 says_so() { kubectl get nodememorylocality node-a -o json | grep -F "set agent.hostService.enabled of the chart"; }
-plugin_says() { plugin doctor | grep -F "FAIL  credentials"; }
+plugin_says() { { plugin doctor || true; } | grep "FAIL  credentials .*set agent.hostService.enabled of the chart"; }
 
 checks() {
     inline a_service_of_the_host_renews_its_first_token replaced_at_once
     ((failed == 0)) || return 0
     inline it_continues_after_the_first_token_has_ended after_the_end_of_the_first
     inline it_begins_with_the_stored_token started_again
-    check it_asks_for_no_more_than_its_rights asked_for_no_more "create serviceaccounts/token"
+    # The version is what this script asks for, by the agent's first token.
+    check it_asks_for_no_more_than_its_rights asked_for_no_more "create serviceaccounts/token" "get /version"
     inline it_logs_what_to_do_when_both_have_ended both_have_ended
     inline that_is_enough a_new_one_is_made
     inline a_missing_right_is_a_condition without_the_right

@@ -27,6 +27,8 @@ pub struct Config {
     /// The socket of the kubelet for devices that it has given to containers; `None`: it is not asked.
     #[serde(deserialize_with = "socket")]
     pub pod_resources: Option<PathBuf>,
+    /// Whether Node Feature Discovery is to label the node with the class of its remote memory.
+    pub node_feature: bool,
     /// The agent that acts for a pod whose status another program has written.
     pub other_agent: OtherAgent,
     /// The agents besides us that write the status: how their names begin as managers of fields. What others have
@@ -160,6 +162,7 @@ impl Default for Config {
             lease: Duration::from_secs(3600),
             config_maps: vec![config_map("kube-system", "ack-slo-config")],
             pod_resources: Some(podresources::SOCKET.into()),
+            node_feature: false,
             other_agent: OtherAgent::StandBack,
             other_agents: vec!["koordlet".to_owned()],
             event_component: "koordlet".to_owned(),

@@ -38,13 +38,17 @@ struct State {
     scraped: Option<Instant>,
     /// Whether the cluster has a NodeMemoryLocality of this node.
     is_defined: bool,
+    /// Whether the agent makes a label of the node of them.
+    is_always: bool,
     /// The figures as OpenMetrics text without its last line, and when they were read.
     text: Option<(Arc<str>, Instant)>,
 }
 
 impl State {
     fn is_wanted(&self) -> bool {
-        self.is_defined || self.scraped.is_some_and(|scraped| scraped.elapsed() < INTEREST)
+        self.is_defined
+            || self.is_always
+            || self.scraped.is_some_and(|scraped| scraped.elapsed() < INTEREST)
     }
 }
 
@@ -52,6 +56,12 @@ impl Figures {
     /// Whether the cluster has a NodeMemoryLocality of this node, which is made of them.
     pub fn define(&self, is_defined: bool) {
         self.state.lock().is_defined = is_defined;
+        self.asked.notify_one();
+    }
+
+    /// Notes that they are wanted as long as this process runs.
+    pub fn always(&self) {
+        self.state.lock().is_always = true;
         self.asked.notify_one();
     }
 

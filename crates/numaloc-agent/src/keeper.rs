@@ -12,6 +12,7 @@ use crate::{
     config::Config,
     devices::Devices,
     facts::Facts,
+    feature::Share,
     figures::Figures,
     health::Health,
     known::{Known, PodKey},
@@ -87,6 +88,7 @@ pub struct Keeper<D> {
     unread: Option<String>,
     /// The slot in which the NodeMemoryLocality waits for the writer, and the last changes of its conditions.
     locality: Arc<Slot>,
+    share: Arc<Share>,
     since: Since,
 }
 
@@ -203,7 +205,7 @@ impl<D: Daemon> Keeper<D> {
         served: Served,
         locality: Arc<Slot>,
     ) -> Self {
-        let Served { metrics, outbox, figures, health } = served;
+        let Served { metrics, outbox, figures, health, share } = served;
         let records = Records::new(daemon, MARK).with_pulse(Arc::clone(&health.pulse));
         Self {
             config,
@@ -231,6 +233,7 @@ impl<D: Daemon> Keeper<D> {
             last_read: Instant::now(),
             unread: None,
             locality,
+            share,
             since: Since::default(),
         }
     }

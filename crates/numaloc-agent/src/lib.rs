@@ -28,6 +28,7 @@
 //! | `reading` | the memory of the node by numalocd's metrics; pure |
 //! | `figures` | numalocd's figures beside those of the agent, by pod, and their readers |
 //! | `locality` | the NodeMemoryLocality of the node, from the same reading |
+//! | `feature` | the class of the node's remote memory, for Node Feature Discovery |
 //! | `labels` | marks of our workloads and schedules |
 //!
 //! **The agent stores nothing** but its token, on a host. From the pods that run, and these alone, it derives the records that numalocd should
@@ -44,6 +45,7 @@ mod cluster;
 mod config;
 mod devices;
 mod facts;
+mod feature;
 mod figures;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -140,6 +142,7 @@ async fn work(
     let known = Arc::new(known::Known::new(node.clone(), config.config_maps.len()));
     let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
     let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
+    let share = Arc::clone(&served.share);
     let health = Arc::clone(&served.health);
     let mut tasks = tokio::task::JoinSet::new();
     let (_stop, stopped) = tokio::sync::watch::channel(false);
@@ -217,8 +220,14 @@ async fn work(
     );
     tasks.spawn({
         let (api, node) = (api.clone(), node.clone());
+        let figures = Arc::clone(&figures);
         async move { writer::write_node(&node, &api, &slot, &figures).await }
     });
+    if config.node_feature {
+        figures.always();
+        let (api, node) = (api.clone(), node.clone());
+        tasks.spawn(async move { feature::write(&node, &api, &share).await });
+    }
     tasks.spawn({
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
         async move { writer::write(&config, &node, &api, &outbox).await }

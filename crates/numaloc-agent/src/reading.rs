@@ -90,6 +90,13 @@ impl Reading {
         reading
     }
 
+    /// The local and remote bytes of pinned processes; `None` before numalocd's first look at the host, which a reading
+    /// asks for, and on hosts with one NUMA node.
+    pub fn pinned(&self) -> Option<(u64, u64)> {
+        let all = self.nodes.values().copied().reduce(Places::and)?;
+        Some((all.local, all.remote))
+    }
+
     /// The memory of the containers of these pods, as far as they have series of their own: those with the most remote
     /// memory first.
     pub fn of_pods<'p>(
@@ -163,6 +170,8 @@ numaloc_contested_schedules 0
         let places =
             |local, remote, unpinned| Places { local, remote, unpinned, ..Places::default() };
         assert_eq!(reading.nodes, [(0, places(300, 0, 7)), (2, places(0, 100, 0))].into());
+        assert_eq!(reading.pinned(), Some((300, 100)));
+        assert_eq!(Reading::of("numaloc_host_memory_bytes 7\n").pinned(), None);
         assert_eq!(reading.containers, [("c1".to_owned(), places(60, 40, 0))].into());
         let kept: Vec<_> = reading.rest.lines().collect();
         assert_eq!(

@@ -2,7 +2,7 @@
 //! of pods, containers and workloads, at most `metrics.containers` of the configuration; they do not include pods'
 //! requests or their authors.
 
-use crate::{figures::Figures, health::Health, metrics::Metrics, outbox::Outbox};
+use crate::{feature::Share, figures::Figures, health::Health, metrics::Metrics, outbox::Outbox};
 use numaloc_http::{
     Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept_tcp, converse,
     whole,
@@ -21,6 +21,8 @@ pub struct Served {
     pub outbox: Arc<Outbox>,
     pub figures: Arc<Figures>,
     pub health: Arc<Health>,
+    /// Not served: of the same figures.
+    pub share: Arc<Share>,
 }
 
 /// EAFNOSUPPORT and EADDRNOTAVAIL (asm-generic/errno.h).
@@ -66,7 +68,7 @@ fn is_without_ipv6(error: &std::io::Error) -> bool {
 }
 
 fn respond(method: &Method, path: &str, served: &Served) -> Answer {
-    let Served { metrics, outbox, figures, health } = served;
+    let Served { metrics, outbox, figures, health, .. } = served;
     let now = Instant::now();
     let ok = || whole(StatusCode::OK, PLAIN, "ok\n");
     let not = |why: String| whole(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why);

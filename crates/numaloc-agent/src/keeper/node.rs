@@ -51,6 +51,7 @@ impl<D: Daemon> Keeper<D> {
         if self.node_uid.is_empty() {
             return;
         }
+        self.share.report(&self.node_uid, reading.ok().and_then(Reading::pinned));
         let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
         let managed = containers.filter(|container| container.records.schedule.is_some()).count();
         let around = Surroundings {

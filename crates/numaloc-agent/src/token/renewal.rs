@@ -103,7 +103,8 @@ async fn next(token: &Token, api: &Api) -> Result<Token, String> {
     let Answer { status } =
         api.ask(&path, &request(&claims.node)).await.map_err(|error| match &error {
             ApiError::Refused(refusal) if refusal.code == 403 => {
-                format!("{error}; set agent.hostService.enabled of the chart")
+                // First, because conditions have bounds.
+                format!("set agent.hostService.enabled of the chart: {error}")
             }
             _ => error.to_string(),
         })?;

@@ -211,7 +211,8 @@ async fn a_missing_right_is_reported_before_the_token_ends_and_the_command_after
     let mut renewing = Box::pin(renew(held, &api, &health));
     let _ = tokio::time::timeout(HOUR / 2, &mut renewing).await;
     let Renewal::Failed(why) = state() else { panic!("{:?}", state()) };
-    assert!(why.contains("no (403); set agent.hostService.enabled"), "{why}");
+    assert!(why.starts_with("set agent.hostService.enabled of the chart: "), "{why}");
+    assert!(why.contains("no (403)"), "{why}");
     let first = asked.lock().len();
     assert!((3..20).contains(&first), "{first} requests");
     let _ = tokio::time::timeout(HOUR, &mut renewing).await;

@@ -104,6 +104,9 @@ endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
 listen = "{{ .Values.agent.listen | default (printf "[::]:%v" .Values.agent.port) }}"
 config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }}"{{ $map.namespace }}/{{ $map.name }}"{{ end }}]
 pod_resources = "{{ if .Values.agent.podResources.enabled }}{{ include "numaloc.podResources" . }}{{ end }}"
+{{- if .Values.agent.nodeFeature.enabled }}
+node_feature = true
+{{- end }}
 {{- with .Values.agent.config }}
 {{ . | trim }}
 {{- end }}
