@@ -11,7 +11,7 @@ without_the_kind() {
         kubectl apply -f "$work/on.yaml" >/dev/null && end "$agent_pid" || return
     kubectl --namespace "$namespace" get configmap "$account" -o jsonpath='{.data.agent\.toml}' >"$work/agent.toml" && chmod 644 "$work/agent.toml" || return
     grep -x 'node_feature = true' "$work/agent.toml" && start_agent || return
-    pod remote node-a && container remote 1 || return
+    pod remote node-a && container remote 1 && annotate remote "$locality={\"policy\": \"bestEffort\"}" || return
     patience=100 until_true "a line in the log" grep -F "the cluster does not define NodeFeature" "$work/agent.log" && get readyz
 }
 
@@ -40,9 +40,10 @@ assert meta["labels"]["nfd.node.kubernetes.io/node-name"] == "node-a", meta
 assert [(owner["kind"], owner["name"]) for owner in meta["ownerReferences"]] == [("Node", "node-a")], meta'
 }
 
-# Written once: the class has not changed.
+# Written once: the class has not changed. Policies are followed as without it.
 written_once() {
     local writes
+    has_status remote '"phase":' && has_event remote MemoryLocality || return
     sleep 70
     writes=$(audited | grep -c '"verb":"patch".*"resource":"nodefeatures".*"code":20')
     ((writes == 1)) || { echo "$writes writes" && return 1; }
