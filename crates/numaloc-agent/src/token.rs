@@ -58,10 +58,12 @@ struct Claims {
 impl Claims {
     /// Whether both are for the same account and node of the same cluster.
     fn is_like(&self, other: &Self) -> bool {
-        let subject = |of: &Self| {
-            [&of.issuer, &of.namespace, &of.account, &of.node].map(|part| part.to_owned())
-        };
-        subject(self) == subject(other)
+        self.subject() == other.subject()
+    }
+
+    /// The cluster, the account and the node.
+    fn subject(&self) -> [&str; 4] {
+        [&self.issuer, &self.namespace, &self.account, &self.node]
     }
 
     /// When the next token is asked for: after 80 % of the lifetime, or a day if that is less. `early` is a part of that

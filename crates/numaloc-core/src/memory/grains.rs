@@ -179,7 +179,7 @@ impl Grains {
         let grains = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
         let mut rest = grains.iter().copied().peekable();
         let range = move |number: u32| u64::from(number) * size..(u64::from(number) + 1) * size;
-        let chunk = move |number: u32| (start - skew + u64::from(number) * size) / pmd_size();
+        let chunk = move |number: u32| chunk_of(start - skew + u64::from(number) * size);
         std::iter::from_fn(move || {
             let (number, pages) = rest.next()?;
             let (mut piece, mut bytes) = (range(number), u64::from(pages) * page_size());
