@@ -50,6 +50,15 @@ impl Agent {
 
     /// A pod of the DaemonSet.
     fn contained(plane: &ControlPlane, containerd: &Containerd, kubelet: &mut Kubelet<'_>) -> Self {
+        let agent = Self::waiting(plane, containerd);
+        let running = kubelet.running_in("agent", Some("agent"));
+        assert_confined(running.pid);
+        agent.until_ready(plane);
+        agent
+    }
+
+    /// The same, and does not wait until it runs.
+    fn waiting(plane: &ControlPlane, containerd: &Containerd) -> Self {
         containerd.import_from(Path::new(image::ARCHIVE), image::IMAGE);
         let authority = fs::read_to_string(control_plane::key("ca.crt")).expect("a certificate");
         plane.apply(&json!({
@@ -57,16 +66,16 @@ impl Agent {
             "metadata": {"name": "kube-root-ca.crt", "namespace": NAMESPACE},
         }));
         pod_of(plane, ACCOUNT, "agent");
-        let running = kubelet.running("agent");
         // The directory of logs of all pods: this one's directory has its uid in its name.
-        let agent = Self { child: None, log: PathBuf::from("/var/log/pods") };
-        assert_confined(running.pid);
+        Self { child: None, log: PathBuf::from("/var/log/pods") }
+    }
+
+    fn until_ready(&self, plane: &ControlPlane) {
         until("the agent's pod is ready", || {
             thread::sleep(Duration::from_secs(1));
             let ready = "jsonpath={.status.containerStatuses[0].ready}";
             plane.get(&["-n", NAMESPACE, "get", "pod", "agent", "-o", ready]) == "true"
         });
-        agent
     }
 
     /// A process, with a token that is bound to a pod of this name.
@@ -109,8 +118,12 @@ fn pod_of(plane: &ControlPlane, set: &str, name: &str) {
     let set = plane.get(&["-n", NAMESPACE, "get", "daemonset", set, "-o", "json"]);
     let mut set: Value = serde_json::from_str(&set).expect("JSON");
     let mut spec = set["spec"]["template"]["spec"].take();
+    for containers in ["containers", "initContainers"] {
+        for container in spec[containers].as_array_mut().into_iter().flatten() {
+            container["image"] = image::IMAGE.into();
+        }
+    }
     let container = &mut spec["containers"][0];
-    container["image"] = image::IMAGE.into();
     // Neither a network of pods nor a proxy of services is here, and so no address but loopback.
     for probe in ["livenessProbe", "readinessProbe"] {
         if let Some(http) = container.get_mut(probe).and_then(|probe| probe.get_mut("httpGet")) {

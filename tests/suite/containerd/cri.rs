@@ -255,11 +255,14 @@ impl Cri {
         Ok((state, i32::try_from(pid).expect("a pid")))
     }
 
-    /// The name of the pod that a container is in.
-    pub async fn pod_of(&self, id: &str) -> Result<String, Status> {
+    /// The names of the pod that a container is in, and of the container in it.
+    pub async fn names_of(&self, id: &str) -> Result<[String; 2], Status> {
         let (_, info) = self.status_and_info(id).await?;
-        let name = &info["runtimeSpec"]["annotations"]["io.kubernetes.cri.sandbox-name"];
-        Ok(name.as_str().unwrap_or_default().to_owned())
+        let annotations = &info["runtimeSpec"]["annotations"];
+        Ok(["sandbox-name", "container-name"].map(|key| {
+            let name = &annotations[format!("io.kubernetes.cri.{key}")];
+            name.as_str().unwrap_or_default().to_owned()
+        }))
     }
 
     async fn status_and_info(&self, id: &str) -> Result<(v1::ContainerState, Value), Status> {

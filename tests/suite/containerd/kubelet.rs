@@ -72,16 +72,26 @@ impl<'c> Kubelet<'c> {
     }
 
     /// Waits until the only container of a pod runs.
-    pub fn running(&mut self, name: &str) -> Running {
+    pub fn running(&mut self, pod: &str) -> Running {
+        self.running_in(pod, None)
+    }
+
+    /// As [`Self::running`], for the container of this name.
+    pub fn running_in(&mut self, pod: &str, container: Option<&str>) -> Running {
         let mut running = None;
-        until(&format!("pod {name} runs"), || {
+        until(&format!("pod {pod} runs"), || {
             thread::sleep(Duration::from_millis(200));
             let ended = self.child.try_wait();
             assert!(matches!(ended, Ok(None)), "{ended:?}: {}", self.log());
-            running = self.containerd.running_in(name);
+            running = self.containerd.running_in(pod, container);
             running.is_some()
         });
         running.expect("just seen")
+    }
+
+    /// Where it lists the devices of pods.
+    pub fn pod_resources(&self) -> PathBuf {
+        self.dir.join("root/pod-resources")
     }
 
     /// The end of its log.

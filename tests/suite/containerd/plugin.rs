@@ -127,16 +127,21 @@ fn registered(daemon: &Daemon) -> Vec<String> {
     workloads(daemon).into_iter().map(|workload| workload.container_id).collect()
 }
 
-/// The containers of all schedules.
-fn scheduled(daemon: &Daemon) -> Vec<String> {
+/// All schedules of the daemon.
+pub fn schedules(daemon: &Daemon) -> Vec<v1::Schedule> {
     let client = daemon.client();
     let mut calls = client.schedules();
     let request = v1::ListSchedulesRequest { page_size: 1000, ..Default::default() };
     let answer = client.runtime.block_on(calls.list_schedules(request));
     let page = answer.expect("the daemon answers").into_inner();
     assert_eq!(page.next_page_token, "", "more than a page");
+    page.schedules
+}
+
+/// The containers of all schedules.
+fn scheduled(daemon: &Daemon) -> Vec<String> {
     let container = |schedule: v1::Schedule| schedule.labels["numaloc.io/container-id"].clone();
-    page.schedules.into_iter().map(container).collect()
+    schedules(daemon).into_iter().map(container).collect()
 }
 
 /// Waits until the daemon has these containers, each once, and no others.

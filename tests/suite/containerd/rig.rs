@@ -207,12 +207,16 @@ impl Containerd {
         Running { id, pid }
     }
 
-    /// The container of a pod that was made outside of this test, if it runs.
-    pub fn running_in(&self, pod: &str) -> Option<Running> {
+    /// A container of a pod that was made outside of this test, if it runs: the only one, or that of a name.
+    pub fn running_in(&self, pod: &str, container: Option<&str>) -> Option<Running> {
         let containers = self.expect("a list", self.cri.containers());
         let running = |state| state == ContainerState::ContainerRunning;
         let mut ids = containers.into_iter().filter(|&(_, state)| running(state)).map(|(id, _)| id);
-        let id = ids.find(|id| self.expect("its pod", self.cri.pod_of(id)) == pod)?;
+        let is_it = |id: &String| {
+            let [its_pod, name] = self.expect("its names", self.cri.names_of(id));
+            its_pod == pod && container.is_none_or(|container| container == name)
+        };
+        let id = ids.find(is_it)?;
         let (_, pid) = self.expect("its status", self.cri.status(&id));
         (pid > 0).then_some(Running { id, pid })
     }
