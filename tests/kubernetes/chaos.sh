@@ -6,8 +6,6 @@ rounds=${NUMALOC_KILLS:-200}
 map=ack-slo-config refused=full
 
 # Functions of `agent` and of the fixture are for pods of the namespace `default`, or inside of in_namespace of that one.
-scope=''
-kubectl() { "$tools/kubectl" --kubeconfig "$plane/admin.json" --cache-dir "$plane/cache" ${scope:+--namespace "$scope"} "$@"; }
 in_namespace() { # NAMESPACE COMMAND...
     local scope=$1
     "${@:2}"
@@ -17,7 +15,7 @@ pod_in() { pod "$2" node-a '{"metadata": {"namespace": "'"$1"'"}}'; } # NAMESPAC
 
 # --- What changes
 
-# The Nth state of the policy `flipping`. The API server cannot know that a share is of a hundred.
+# The Nth state of the policy `flipping`. The definitions leave the range of a share to the agent.
 flip() { # N
     local policy
     case $(($1 % 3)) in

@@ -4,7 +4,7 @@
 # check, which sets `work`; the current directory is the top of the repository.
 #
 #     control_plane             starts both, and ends them with the script
-#     kubectl ARG...            as an administrator
+#     kubectl ARG...            as an administrator; in the namespace $scope, if that is set
 #     as TOKEN ARG...           as whom a token names
 #     audited                   the audit log: a JSON object a line
 #
@@ -69,7 +69,7 @@ kubeconfig() { # SERVER-PORT CREDENTIALS [NAMESPACE]: a user of kubectl, in JSON
  "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "%s"}}]}\n' "$1" "$pki/ca.crt" "$2" "${3:-default}"
 }
 
-kubectl() { "$tools/kubectl" --kubeconfig "$plane/admin.json" --cache-dir "$plane/cache" "$@"; }
+kubectl() { "$tools/kubectl" --kubeconfig "$plane/admin.json" --cache-dir "$plane/cache" ${scope:+--namespace "$scope"} "$@"; }
 helm() { KUBECONFIG=$plane/admin.json HELM_CACHE_HOME=$plane/helm HELM_CONFIG_HOME=$plane/helm HELM_DATA_HOME=$plane/helm "$tools/helm" "$@"; }
 
 as() { # TOKEN ARG...

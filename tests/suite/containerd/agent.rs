@@ -119,7 +119,8 @@ fn pod_of(plane: &ControlPlane, set: &str, name: &str) {
     let mut set: Value = serde_json::from_str(&set).expect("JSON");
     let mut spec = set["spec"]["template"]["spec"].take();
     for containers in ["containers", "initContainers"] {
-        for container in spec[containers].as_array_mut().into_iter().flatten() {
+        let containers = spec.get_mut(containers).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             container["image"] = image::IMAGE.into();
         }
     }
