@@ -28,6 +28,8 @@ impl ControlPlane {
     /// Starts it, and waits until it answers.
     pub fn start() -> Self {
         let dir = PathBuf::from("/mnt/disk/control-plane");
+        // Objects of an earlier test of this machine would be there, with the same names.
+        fs::remove_dir_all(&dir).ok();
         fs::create_dir_all(&dir).expect("a directory");
         let mut plane = Self { children: Vec::new(), dir };
         plane.spawn("etcd", &etcd_arguments(&plane.dir));
