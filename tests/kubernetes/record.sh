@@ -50,7 +50,8 @@ refusals() {
     end "$agent_pid" && end "$apiserver_pid" && forget_history && start_apiserver || return
     token=$(token "$namespace" "$account" agent-a) && pod refused node-a || return
     event=$(python3 -c 'import json, sys
-print(next(json.dumps(entry["sent"]) for entry in json.load(open(sys.argv[1])) if entry.get("method") == "POST"))' "$work/recorded.json") || return
+sent = [entry["sent"] for entry in json.load(open(sys.argv[1])) if entry.get("method") == "POST"]
+print(next(json.dumps(body) for body in sent if body["kind"] == "Event"))' "$work/recorded.json") || return
     refused "409: posted already" POST /api/v1/namespaces/default/events "$event" &&
         refused "422: another uid" PATCH "$pods/refused/status" '{"metadata": {"uid": "x", "annotations": {"numaloc.io/status": "{}"}}}' &&
         refused "404: no such pod" PATCH "$pods/none/status" '{"metadata": {"annotations": {"numaloc.io/status": "{}"}}}' &&
