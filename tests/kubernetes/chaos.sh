@@ -15,12 +15,12 @@ pod_in() { pod "$2" node-a '{"metadata": {"namespace": "'"$1"'"}}'; } # NAMESPAC
 
 # --- What changes
 
-# The Nth state of the policy `flipping`. The definitions leave the range of a share to the agent.
+# The Nth state of the policy `flipping`. The definitions leave the largest size to the agent.
 flip() { # N
     local policy
     case $(($1 % 3)) in
     0) policy='{"policy": {"target_ratio_percent": 95}}' ;;
-    1) policy='{"policy": {"target_ratio_percent": 500}}' ;;
+    1) policy='{"policy": {"reserve_bytes": "9999999TiB"}}' ;;
     2) kubectl delete clustermemorylocalitypolicy flipping && return ;;
     esac
     echo '{"apiVersion": "numaloc.io/v1alpha1", "kind": "ClusterMemoryLocalityPolicy", "metadata": {"name": "flipping"}, "spec": {
@@ -126,11 +126,11 @@ assert not twice, twice' || ((++wrong))
 # The last decisions are in force, and what is bad is named at its object and at the node.
 bad_objects_are_named() {
     break_map 1 && flip 1 || return
-    patience=60 until_true "the ConfigMap is named" named ConfigMap "$map" && patience=60 until_true "the policy is named" named ClusterMemoryLocalityPolicy flipping || return
-    once "$refused" again && patience=60 until_true "the namespace is named" condition ResultsPosted False "$refused" || return
+    patience=120 until_true "the ConfigMap is named" named ConfigMap "$map" && patience=120 until_true "the policy is named" named ClusterMemoryLocalityPolicy flipping || return
+    once "$refused" again && patience=120 until_true "the namespace is named" condition ResultsPosted False "$refused" || return
     # Of several that are bad, the node names one.
-    patience=60 until_true "the node names one" condition PoliciesAccepted False "" && patience=90 until_true "the policy is not accepted" is_accepted False || return
-    flip 0 && break_map 0 && patience=60 until_true "one schedule of the policy" has_schedules flipping 1 && patience=90 until_true "the policy is accepted" is_accepted True && as_it_was
+    patience=120 until_true "the node names one" condition PoliciesAccepted False "" && patience=150 until_true "the policy is not accepted" is_accepted False || return
+    flip 0 && break_map 0 && patience=120 until_true "one schedule of the policy" has_schedules flipping 1 && patience=150 until_true "the policy is accepted" is_accepted True && as_it_was
 }
 is_accepted() { # STATUS
     [[ $(kubectl get clustermemorylocalitypolicy flipping -o jsonpath='{.status.conditions[?(@.type=="Accepted")].status}') == "$1" ]]

@@ -269,7 +269,11 @@ fn field(field: &FieldDescriptor) -> Value {
         Kind::Bool => json!({"type": "boolean"}),
         Kind::String => json!({"type": "string", "maxLength": 256}),
         // The text form may have a percent sign.
-        Kind::Int32 if name.ends_with("_percent") => amount(&amount::percent_pattern()),
+        Kind::Int32 if name.ends_with("_percent") => {
+            let mut share = amount(&amount::percent_pattern());
+            merge(&mut share, json!({"maximum": 100}));
+            share
+        }
         Kind::Int32 | Kind::Uint32 => json!({"type": "integer", "format": "int32", "minimum": 0}),
         Kind::Int64 if name.ends_with("_per_second") => amount(&amount::rate_pattern()),
         Kind::Int64 => amount(&amount::size_pattern()),
@@ -305,9 +309,9 @@ fn words(names: &EnumDescriptor) -> Vec<String> {
     short.chain(values().map(|value| value.name().to_owned())).collect()
 }
 
-/// A number, or text with a unit. The API server compares texts alone with the pattern.
+/// A number, or text with a unit. The API server compares texts alone with the pattern, and numbers alone with the minimum.
 fn amount(pattern: &str) -> Value {
-    json!({"x-kubernetes-int-or-string": true, "maxLength": AMOUNT_MAX, "pattern": pattern})
+    json!({"x-kubernetes-int-or-string": true, "minimum": 0, "maxLength": AMOUNT_MAX, "pattern": pattern})
 }
 
 fn duration() -> Value {
