@@ -10,7 +10,7 @@ use crate::{
     print,
     rounds::{Candidate, measure},
     scanning::{found, scan_and_plan},
-    subject::{ADDED, ONE},
+    subject::{ADDED, FAMILY, LINEAR, ONE},
 };
 use anyhow::{Result, ensure};
 use numaloc_core::Process;
@@ -19,9 +19,9 @@ use std::fs::File;
 /// Number of processes, and their memory.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of processes that share memory.
-    #[arg(long, default_value_t = 200)]
-    processes: usize,
+    /// Number of processes that share memory; repeatable.
+    #[arg(long, default_values_t = [200, 2000])]
+    processes: Vec<usize>,
     /// MiB of shared memory that each of them maps and has touched.
     #[arg(long, default_value_t = 256)]
     mib: usize,
@@ -30,9 +30,14 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Plans for all processes, for one of them, and for the same number of processes without the shared memory.
+/// Measures families of all sizes.
 pub fn run(args: &Args) -> Result<()> {
-    let &Args { processes, mib, rounds } = args;
+    args.processes.iter().try_for_each(|&processes| compare(processes, args))
+}
+
+/// Plans for all processes, for a tenth and for one of them, and for the same number of processes without the shared memory.
+fn compare(processes: usize, args: &Args) -> Result<()> {
+    let &Args { mib, rounds, .. } = args;
     println!("{processes} processes that share {mib} MiB, medians of {rounds} rounds");
     let machine = Machine::new(Layout::HalfAway)?;
     let directory = tempfile::tempdir_in("/dev/shm")?;
@@ -55,11 +60,14 @@ pub fn run(args: &Args) -> Result<()> {
         Ok(())
     };
     let (family, apart) = (hold(mib, processes)?, hold(0, processes)?);
+    let tenth = (processes / 10).max(1);
     let (all, one, without) = (of(&family)?, of(&family[..1])?, of(&apart)?);
+    let few = of(&family[..tenth])?;
     let mut candidates = [
         Candidate::new(ONE, || plan(&one, bytes)),
-        Candidate::new(ALL, || plan(&all, bytes)),
+        Candidate::new(FAMILY, || plan(&all, bytes)),
         Candidate::new(WITHOUT, || plan(&without, 0)),
+        Candidate::new(TENTH, || plan(&few, bytes)),
     ];
     measure(&mut candidates, rounds)?;
     let seconds = |index: usize| candidates[index].times().iter().map(|time| time.as_secs_f64());
@@ -74,13 +82,17 @@ pub fn run(args: &Args) -> Result<()> {
     };
     // The time that the shared memory adds to the time for the processes themselves, round by round.
     let added = seconds(1).zip(seconds(2)).map(|(all, without)| (all - without).max(0.0));
+    let factor = (processes - 1) as f64 / (tenth - 1).max(1) as f64;
+    let linear = seconds(0).zip(seconds(3)).map(|(one, few)| one + factor * (few - one).max(0.0));
     print::figures(&[
         figure(ONE, seconds(0).collect()),
-        figure(ALL, seconds(1).collect()),
+        figure(FAMILY, seconds(1).collect()),
         figure(WITHOUT, seconds(2).collect()),
         figure(ADDED, added.collect()),
+        figure(TENTH, seconds(3).collect()),
+        figure(LINEAR, linear.collect()),
     ])
 }
 
-const ALL: &str = "all of them";
+const TENTH: &str = "a tenth of them";
 const WITHOUT: &str = "the same number without the shared memory";

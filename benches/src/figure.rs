@@ -10,7 +10,8 @@ const MARKER: &str = "@figure ";
 /// The values of one subject for one metric in one case: one value for each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// "throughput", "stall", "reader", "pressure", "reread", "looked", "many", "neighbour", "half_way", "scan", "scale", "spread", "soonest", "tiers" or "watched".
+    /// "throughput", "stall", "reader", "pressure", "reread", "looked", "many", "neighbour", "half_way", "scan", "scale", "spread", "soonest", "tiers", "watched", "families",
+    /// "writing" or "api".
     pub bench: String,
     /// "6.12", or [`NATIVE`] if there was no virtual machine.
     pub kernel: String,

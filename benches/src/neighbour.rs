@@ -94,6 +94,7 @@ fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
     let mut movers = vec![
         Mover::nothing(undisturbed),
         Mover::profile("balanced")?,
+        Mover::profile("gentle")?,
         Mover::profile("fast")?,
         Mover::migratepages(),
         again,

@@ -39,7 +39,13 @@ pub const ON_V1: &str = "cgroup v1";
 /// A subject of `families`.
 pub const ONE: &str = "one process of them";
 /// A subject of `families`.
+pub const FAMILY: &str = "all of them";
+/// A subject of `families`: the time for all if each process after the first cost what it costs among a tenth of them.
+pub const LINEAR: &str = "a tenth of them, continued linearly";
+/// A subject of `families`.
 pub const ADDED: &str = "what the shared memory adds";
+/// A subject of `writing`: the least work that stores a change. The others are compared with it.
+pub const STORED: &str = "write and fdatasync";
 
 /// A subject of `tiers`: the command under measurement.
 pub const OURS_TIERS: &str = "numalocctl --tiers";
@@ -62,6 +68,9 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("reread", _) => Some(DROPPED),
         ("pressure", _) => Some(WITH_PSI),
         ("little", _) => Some(LEAST),
+        ("families", _) if figure.subject == FAMILY => Some(LINEAR),
+        ("families", _) => Some(ONE),
+        ("writing", _) => Some(STORED),
         ("many", "4 MiB") => match figure.subject.as_str() {
             "numalocctl locality" => Some("numalocctl locality of another build"),
             "numalocctl plan" => Some("numalocctl plan of another build"),

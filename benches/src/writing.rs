@@ -1,7 +1,11 @@
 //! Changes through a running daemon, which stores each one before it answers. They are compared with the least work that stores
 //! anything on the same disk: a write of a page, and fdatasync(2).
 
-use crate::calls::percentile;
+use crate::{
+    calls::percentile,
+    figure::{Figure, NATIVE},
+    subject::STORED,
+};
 use anyhow::{Context, Result, ensure};
 use numaloc_api::v1::{
     CancelJobRequest, CreateJobRequest, DrainDaemonRequest, MigrationSpec, ReplaceWorkloadsRequest,
@@ -42,6 +46,7 @@ pub struct Args {
     workloads: usize,
 }
 
+const CREATED: &str = "CreateJob";
 /// Workloads in one message: the most that the daemon takes.
 const PART: usize = 1000;
 
@@ -62,10 +67,27 @@ fn measure(args: &Args, runtime: &Runtime, endpoint: &Endpoint, channel: &Channe
     let span = Duration::from_secs(args.seconds);
     let (mut alone, mut bare, mut created, mut bulk) =
         <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+    let mut figures = [STORED, CREATED].map(|subject| Figure {
+        bench: "writing".into(),
+        kernel: NATIVE.into(),
+        case: format!("{} writers", args.writers),
+        subject: subject.into(),
+        metric: "p99".into(),
+        unit: "ms".into(),
+        values: Vec::new(),
+    });
     for _ in 0..args.rounds {
         alone.extend(store_bare(args, 1, span)?);
-        bare.extend(store_bare(args, args.writers, span)?);
-        created.extend(runtime.block_on(create(endpoint, args.writers, span))?);
+        let mut round = [
+            store_bare(args, args.writers, span)?,
+            runtime.block_on(create(endpoint, args.writers, span))?,
+        ];
+        for (figure, times) in figures.iter_mut().zip(&mut round) {
+            figure.values.push(percentile(times, 99));
+        }
+        let [stored, made] = round;
+        bare.extend(stored);
+        created.extend(made);
         bulk.push(runtime.block_on(replace(channel, args.workloads))?);
         runtime.block_on(replace(channel, 0))?;
     }
@@ -73,9 +95,9 @@ fn measure(args: &Args, runtime: &Runtime, endpoint: &Endpoint, channel: &Channe
     println!("|---|--:|--:|--:|--:|--:|");
     let base = percentile(&mut bare, 99);
     let rows: [(String, usize, &mut Vec<Duration>); 4] = [
-        ("write and fdatasync".into(), 1, &mut alone),
-        ("write and fdatasync".into(), args.writers, &mut bare),
-        ("CreateJob".into(), args.writers, &mut created),
+        (STORED.into(), 1, &mut alone),
+        (STORED.into(), args.writers, &mut bare),
+        (CREATED.into(), args.writers, &mut created),
         (format!("ReplaceWorkloads, {}", args.workloads), 1, &mut bulk),
     ];
     for (title, writers, times) in rows {
@@ -84,7 +106,7 @@ fn measure(args: &Args, runtime: &Runtime, endpoint: &Endpoint, channel: &Channe
         println!("| {title} | {writers} | {count} | {p50:.3} | {p99:.3} | {ratio:.2} |");
     }
     println!();
-    Ok(())
+    figures.iter().try_for_each(Figure::emit)
 }
 
 /// Each of `writers` writes a page and waits for the disk, again and again, in a file of its own.

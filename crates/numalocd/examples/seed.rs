@@ -1,5 +1,5 @@
 //! Fills a store for benchmarks. `seed STATE_DIR [JOBS]` writes JOBS ended jobs (10,000 if not given), each with an event, and
-//! also 1,000 workloads and 100 schedules that are not due for a month. The directory must not hold a store yet.
+//! also 1,000 workloads and 1,000 schedules that are not due for a month. The directory must not hold a store yet.
 #![forbid(unsafe_code)]
 
 use numaloc_api::value::{
@@ -22,7 +22,7 @@ use std::{
 
 const MIB: u64 = 1 << 20;
 const WORKLOADS: u64 = 1_000;
-const SCHEDULES: u64 = 100;
+const SCHEDULES: u64 = 1_000;
 const PROCESSES: u64 = 4;
 /// Changes in one commit. With one change per commit each would need a sync.
 const COMMIT: usize = 1_000;
@@ -77,7 +77,7 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
     Job {
         state: JobState::Partial,
         state_message: format!("{} MiB left: pinned (DMA or I/O in flight)", PROCESSES * 10),
-        // Ten of each schedule: the daemon keeps no more than twenty.
+        // One of each schedule for 10,000 jobs: the daemon keeps no more than twenty.
         schedule: number
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
@@ -95,7 +95,7 @@ fn event(number: u64, time: SystemTime) -> Event {
     let message = "1.5 GiB moved from node 1 to node 0, 40 MiB left".to_owned();
     Event {
         job: Some(JobId::numbered(number)),
-        // Ten of each schedule: the daemon keeps no more than twenty.
+        // One of each schedule for 10,000 jobs: the daemon keeps no more than twenty.
         schedule: number
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
