@@ -26,7 +26,8 @@ YAML
 }
 
 between() {
-    end "$agent_pid" || return
+    # The Lease is taken while the agent is recorded, and not before.
+    end "$agent_pid" && kubectl --namespace kube-system delete lease numaloc-agent --ignore-not-found || return
     tests/kubernetes/recorder serve "127.0.0.1:$port" "$pki" "$work/recorded.json" >"$work/recorder" 2>"$work/recorder.log" &
     processes+=("$!")
     until_true "the recorder listens" test -s "$work/recorder" && recorder_port=$(<"$work/recorder") || return
@@ -36,6 +37,8 @@ between() {
 
 life() {
     annotate recorded "$locality={\"policy\": \"bestEffort\"}" && until_true "a status" has_status recorded '"phase":"Completed"' || return
+    # The leader writes these, at a time of its own.
+    kubectl wait --for=condition=Accepted --timeout=120s memorylocalitypolicy/none clustermemorylocalitypolicy/databases || return
     kubectl --namespace kube-system patch configmap ack-slo-config --type merge --patch '{"data": {"other": "x"}}' &&
         kubectl delete clustermemorylocalitypolicy databases && kubectl label node node-a pool=db || return
     until_true "bookmarks" has_bookmark || until_true "bookmarks" has_bookmark || return

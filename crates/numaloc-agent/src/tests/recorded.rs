@@ -4,7 +4,7 @@
 use super::{Agent, Fake, samples::end, until};
 use crate::{
     cluster::api::{Api, ApiError, Form},
-    config::{Config, ObjectName},
+    config::Config,
     labels::MARK,
 };
 use http::{Method, Request, Response, StatusCode};
@@ -22,8 +22,10 @@ use std::{
 use tokio::sync::watch;
 
 const RECORDED: &str = include_str!("../../tests/recorded.json");
-/// Objects written in intervals, and not because of an event.
-const TIMED: &str = "/nodememorylocalities/";
+/// Objects written in intervals, and not because of an event: of the node, the Lease, and statuses of policies.
+const TIMED: [&str; 3] = ["/nodememorylocalities", "/leases", "policies/"];
+/// The node whose agent was recorded.
+const NODE: &str = "node-a";
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -66,6 +68,10 @@ fn selected(path: &str, query: &BTreeMap<String, String>) -> String {
     }
 }
 
+fn is_timed(path: &str) -> bool {
+    TIMED.iter().any(|part| path.contains(part))
+}
+
 fn query_of(uri: &http::Uri) -> BTreeMap<String, String> {
     let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     pairs.map(|(key, value)| (key.to_owned(), value.replace("%3D", "="))).collect()
@@ -99,11 +105,13 @@ struct Player {
     /// The number of writes received.
     written: watch::Sender<usize>,
     lists: Mutex<BTreeMap<String, usize>>,
+    /// How often the Lease was read.
+    leases: Mutex<usize>,
 }
 
 impl Player {
     fn new() -> Arc<Self> {
-        let is_write = |entry: &&Entry| matches!(entry, Entry::Call { name: None, method, path, .. } if method != "GET" && !path.contains(TIMED));
+        let is_write = |entry: &&Entry| matches!(entry, Entry::Call { name: None, method, path, .. } if method != "GET" && !is_timed(path));
         let entries = recorded();
         let writes = entries.iter().filter(is_write).cloned().collect();
         let lists = Mutex::default();
@@ -112,6 +120,7 @@ impl Player {
             writes: Mutex::new(writes),
             written: watch::Sender::new(0),
             lists,
+            leases: Mutex::default(),
         })
     }
 
@@ -133,14 +142,17 @@ impl Player {
         let path = head.uri.path();
         let query = query_of(&head.uri);
         Ok(match head.method {
-            // The recorded agent led no others.
-            _ if path.contains("/leases") => response(403, None, &serde_json::json!({"code": 403})),
+            Method::GET if path.contains("/leases/") => self.lease(path),
             Method::GET if query.contains_key("watch") => self.watch(path, &query),
             Method::GET => self.list(path, &query),
             _ => {
                 let content = head.headers.get("content-type").map(|of| of.to_str().expect("text"));
                 let sent: Value = serde_json::from_slice(&bytes).expect("JSON");
-                self.write(head.method.as_str(), path, content, &sent)
+                let method = head.method.as_str();
+                match is_timed(path) {
+                    true => self.write_in_time(method, path),
+                    false => self.write(method, path, content, &sent),
+                }
             }
         })
     }
@@ -168,7 +180,7 @@ impl Player {
         for entry in &self.entries {
             match entry {
                 Entry::Call { name: None, method, path, .. }
-                    if method != "GET" && !path.contains(TIMED) =>
+                    if method != "GET" && !is_timed(path) =>
                 {
                     after += 1;
                 }
@@ -196,6 +208,38 @@ impl Player {
         Response::new(BodyExt::boxed(StreamBody::new(lines)))
     }
 
+    /// There is none at first, and then the agent's own.
+    fn lease(&self, wanted: &str) -> Response<Body> {
+        let answers: Vec<_> = self.calls("GET", wanted).collect();
+        let mut read = self.leases.lock();
+        let (status, answer) = answers[(*read).min(answers.len() - 1)];
+        *read += 1;
+        response(status, None, answer)
+    }
+
+    /// The recorded calls of this method and path, in their order: status and answer.
+    fn calls<'a>(
+        &'a self,
+        wanted: &'a str,
+        place: &'a str,
+    ) -> impl Iterator<Item = (u16, &'a Value)> {
+        self.entries.iter().filter_map(move |entry| match entry {
+            Entry::Call { name: None, method, path, status, answer, .. }
+                if method == wanted && path == place =>
+            {
+                Some((*status, answer))
+            }
+            _ => None,
+        })
+    }
+
+    /// When it comes depends on the clock, so it is answered as its like was.
+    fn write_in_time(&self, method: &str, path: &str) -> Response<Body> {
+        let like = self.calls(method, path).next();
+        let (status, answer) = like.unwrap_or_else(|| panic!("{method} {path} was not recorded"));
+        response(status, None, answer)
+    }
+
     /// It has to be the next one that was recorded, with the same fields.
     fn write(
         &self,
@@ -204,9 +248,6 @@ impl Player {
         content: Option<&str>,
         sent: &Value,
     ) -> Response<Body> {
-        if path.contains(TIMED) {
-            return response(200, None, &Value::Null);
-        }
         let next = {
             let mut writes = self.writes.lock();
             assert!(!writes.is_empty(), "{method} {path} was not recorded: {sent}");
@@ -238,10 +279,7 @@ fn response(status: u16, retry_after: Option<&str>, answer: &Value) -> Response<
 #[tokio::test(start_paused = true)]
 async fn a_pods_life_is_as_it_was_recorded() {
     let (player, fake) = (Player::new(), Fake::new(MARK));
-    let config_maps = ["ack-slo-config", "slo-controller-config"]
-        .map(|name| ObjectName { namespace: "kube-system".to_owned(), name: name.to_owned() });
-    let config = Config { config_maps: config_maps.to_vec(), ..Config::default() };
-    let _agent = Agent::of_api(config, player.api(), fake.clone());
+    let _agent = Agent::on(NODE, Config::default(), player.api(), fake.clone());
     until(async || fake.names().1.len() == 1).await;
     let schedule = fake.schedules().into_values().next().expect("it was just there");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -249,8 +287,10 @@ async fn a_pods_life_is_as_it_was_recorded() {
     // Its event, its status, and then its end.
     until(async || player.writes.lock().is_empty()).await;
     until(async || fake.names().1.is_empty()).await;
+    // The leader reads the nodes' objects at a time of its own.
+    let is_read = |lists: &BTreeMap<_, _>| lists.len() == 6 && lists.values().all(|&of| of >= 2);
+    until(async || is_read(&player.lists.lock())).await;
     let lists = player.lists.lock().clone();
-    assert_eq!(lists.len(), 6, "{lists:?}");
     assert!(lists.values().all(|&lists| lists == 2), "each was forgotten once: {lists:?}");
 }
 
