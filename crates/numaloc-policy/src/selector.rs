@@ -4,6 +4,11 @@
 use numaloc_config::written::{Object, Problem, Tree, below, list, one_of, text, texts};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Longest value of a label, and longest name in its key.
+const LABEL_MAX: usize = 63;
+/// Longest prefix of a label's key.
+const PREFIX_MAX: usize = 253;
+
 /// The labels that an object has to have. Without any requirement it takes all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
@@ -72,19 +77,66 @@ impl Selector {
 
 fn labels(path: &str, tree: &Tree) -> Result<BTreeMap<String, String>, Problem> {
     let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
-    let one = |(key, value): (&String, &Tree)| {
-        Ok((key.clone(), text(&below(path, key), value)?.to_owned()))
+    let one = |(key, written): (&String, &Tree)| {
+        let path = below(path, key);
+        checked_key(&path, key)?;
+        Ok((key.clone(), value(&path, text(&path, written)?)?))
     };
     map.iter().map(one).collect()
+}
+
+/// As Kubernetes checks the selectors of its own kinds; with another key or value nothing could be selected.
+fn checked_key(path: &str, key: &str) -> Result<(), Problem> {
+    let problem = || {
+        Problem::new(path, "has a key that no label can have", "write it as NAME or PREFIX/NAME")
+    };
+    is_label_key(key).then_some(()).ok_or_else(problem)
+}
+
+fn value(path: &str, value: &str) -> Result<String, Problem> {
+    let hint = "at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
+    let problem = || Problem::new(path, "is a value that no label can have", hint);
+    (value.is_empty() || is_name(value)).then(|| value.to_owned()).ok_or_else(problem)
+}
+
+/// Whether a label may have this key (apimachinery, pkg/util/validation, `IsQualifiedName`).
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_name(key),
+        Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= LABEL_MAX
+        && has_ends(name, |byte| byte.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// RFC 1123, in lower case.
+fn is_subdomain(prefix: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_part = |part: &str| {
+        has_ends(part, is_inner) && part.bytes().all(|byte| is_inner(byte) || byte == b'-')
+    };
+    prefix.len() <= PREFIX_MAX && prefix.split('.').all(is_part)
+}
+
+fn has_ends(text: &str, is_end: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|&first| is_end(first))
+        && bytes.last().is_some_and(|&last| is_end(last))
 }
 
 fn requirement(path: &str, tree: &Tree) -> Result<Requirement, Problem> {
     let mut object = Object::of(path, tree)?;
     let key = object.required("key", text)?.to_owned();
+    checked_key(&below(path, "key"), &key)?;
     let operator = object.required("operator", one_of(OPERATORS))?;
     let values = object.take("values", texts)?.unwrap_or_default();
     object.end()?;
     let values_path = below(path, "values");
+    values.iter().try_for_each(|one| value(&values_path, one).map(drop))?;
     match (operator, values.is_empty()) {
         (Operator::In | Operator::NotIn, true) => {
             Err(Problem::new(&values_path, "is empty", "name at least one value"))
@@ -136,6 +188,34 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_those_that_labels_may_have() {
+        let (name, prefix) = ("x".repeat(63), format!("{}a", "a.".repeat(126)));
+        assert_eq!(prefix.len(), 253);
+        let longest = format!("{prefix}/{name}");
+        for key in ["app", "A_b.c-9", "example.com/app", "a/b", &longest] {
+            assert!(is_label_key(key), "{key}");
+        }
+        let (long_name, long_prefix) = (format!("{name}x"), format!("{prefix}a/b"));
+        let bad = [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a/b/c",
+            "-a",
+            "a_",
+            "a b",
+            "Example.com/a",
+            "a..b/c",
+            "-a.b/c",
+            "\u{e4}",
+        ];
+        for key in bad.into_iter().chain([&*long_name, &*long_prefix]) {
+            assert!(!is_label_key(key), "{key}");
+        }
+    }
+
+    #[test]
     fn a_mistake_is_named_by_its_path() {
         for (text, expected) in [
             (
@@ -158,6 +238,19 @@ mod tests {
             (
                 r#"{"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}"#,
                 "s.matchExpressions[0].values has no meaning with this operator; leave it out",
+            ),
+            (
+                r#"{"matchLabels": {"app name": "a"}}"#,
+                "s.matchLabels.app name has a key that no label can have",
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "/app", "operator": "Exists"}]}"#,
+                "s.matchExpressions[0].key has a key that no label can have; write it as NAME",
+            ),
+            (r#"{"matchLabels": {"app": "a b"}}"#, "s.matchLabels.app is a value that no label"),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "-"]}]}"#,
+                "s.matchExpressions[0].values is a value that no label can have",
             ),
         ] {
             let problem = read(text).expect_err(text);

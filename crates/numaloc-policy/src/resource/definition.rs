@@ -21,6 +21,10 @@ const AMOUNT_MAX: u32 = 32;
 const LABEL_MAX: u32 = 63;
 /// Longest key of a label: a prefix of 253 characters, a slash, and a name of 63.
 const KEY_MAX: u32 = 317;
+/// A key that a label may have. A schema cannot compare the keys of `matchLabels`: the agent refuses these.
+const KEY_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// A value that a label may have.
+const VALUE_PATTERN: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 
 /// The definition of a kind, an object of `apiextensions.k8s.io/v1`.
 pub fn definition(kind: PolicyKind) -> Value {
@@ -202,7 +206,7 @@ fn selector() -> Value {
         "properties": {
             "matchLabels": {
                 "type": "object", "maxProperties": LIST_MAX,
-                "additionalProperties": {"type": "string", "maxLength": LABEL_MAX},
+                "additionalProperties": label_value(),
             },
             "matchExpressions": {
                 "type": "array", "maxItems": LIST_MAX, "x-kubernetes-list-type": "atomic",
@@ -210,9 +214,9 @@ fn selector() -> Value {
                     "type": "object",
                     "required": ["key", "operator"],
                     "properties": {
-                        "key": {"type": "string", "minLength": 1, "maxLength": KEY_MAX},
+                        "key": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": KEY_PATTERN},
                         "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-                        "values": names(LABEL_MAX),
+                        "values": set(label_value()),
                     },
                     "x-kubernetes-validations": [
                         {"rule": operator, "message": "In and NotIn need values, Exists and DoesNotExist have none"},
@@ -224,7 +228,14 @@ fn selector() -> Value {
 }
 
 fn names(longest: u32) -> Value {
-    let items = json!({"type": "string", "maxLength": longest});
+    set(json!({"type": "string", "maxLength": longest}))
+}
+
+fn label_value() -> Value {
+    json!({"type": "string", "maxLength": LABEL_MAX, "pattern": VALUE_PATTERN})
+}
+
+fn set(items: Value) -> Value {
     json!({"type": "array", "maxItems": LIST_MAX, "x-kubernetes-list-type": "set", "items": items})
 }
 
