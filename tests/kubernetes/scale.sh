@@ -10,8 +10,8 @@ crowd() { # ARG...
 }
 
 # Statuses wait for a budget, which is for pods that change all the time. Here all of 500 are to be written soon.
-with_budget() { # LINE...
-    end "$agent_pid" && cp "$work/default.toml" "$work/agent.toml" && printf '%s\n' "$@" >>"$work/agent.toml" && start_agent && until_true "it is ready" get readyz
+with_budget() { # LINE...: which come before the first section
+    end "$agent_pid" && printf '%s\n' "$@" | cat - "$work/default.toml" >"$work/agent.toml" && start_agent && until_true "it is ready" get readyz
 }
 generous() { cp "$work/agent.toml" "$work/default.toml" && with_budget 'status_interval = "10ms"'; }
 
