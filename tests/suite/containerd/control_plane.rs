@@ -3,7 +3,7 @@
 //! made here.
 
 use super::rig::variable;
-use crate::app::until;
+use numaloc_tests::DEADLINE;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const ETCD_PORT: u16 = 2379;
@@ -40,14 +40,11 @@ impl ControlPlane {
         plane.write("audit.yaml", &policy);
         plane.spawn("kube-apiserver", &apiserver_arguments(&plane.dir));
         plane.user("admin", &certificate("admin"));
-        // An emulated CPU needs a minute to start it. Connections come before answers.
-        until("kube-apiserver listens", || {
-            plane.assert_running();
+        // Connections come before answers.
+        plane.until_started("kube-apiserver listens", |_| {
             TcpStream::connect(("127.0.0.1", PORT)).is_ok()
         });
-        until("kube-apiserver is ready", || {
-            plane.assert_running();
-            thread::sleep(Duration::from_secs(1));
+        plane.until_started("kube-apiserver is ready", |plane| {
             plane.kubectl(&["get", "--raw", "/readyz"]).status.success()
         });
         for namespace in ["default", "kube-system"] {
@@ -65,6 +62,21 @@ impl ControlPlane {
         let child =
             Command::new(program(name)).args(arguments).stdin(Stdio::null()).stderr(log).spawn();
         self.children.push(child.expect("it starts"));
+    }
+
+    /// An emulated CPU needs a minute to start it, and several where the machine is busy: it may take as long as it logs what it does.
+    fn until_started(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let (mut seen, mut since) = (0, Instant::now());
+        while !is_so(self) {
+            self.assert_running();
+            let length =
+                fs::metadata(self.dir.join("kube-apiserver.log")).map_or(0, |log| log.len());
+            if length != seen {
+                (seen, since) = (length, Instant::now());
+            }
+            assert!(since.elapsed() < DEADLINE, "waited in vain: {what}");
+            thread::sleep(Duration::from_secs(1));
+        }
     }
 
     fn assert_running(&mut self) {
