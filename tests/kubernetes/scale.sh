@@ -9,16 +9,17 @@ crowd() { # ARG...
     return "${PIPESTATUS[0]}"
 }
 
-# Statuses wait for a budget, which is for pods that change all the time. Here all of 500 are to be written soon.
+# Statuses and events wait for budgets, which are for pods that change all the time. Here those of 500 and more are to be written soon.
+at_once=('status_interval = "10ms"' 'event_interval = "10ms"')
 with_budget() { # LINE...: which come before the first section
     end "$agent_pid" && printf '%s\n' "$@" | cat - "$work/default.toml" >"$work/agent.toml" && start_agent && until_true "it is ready" get readyz
 }
-generous() { cp "$work/agent.toml" "$work/default.toml" && with_budget 'status_interval = "10ms"'; }
+generous() { cp "$work/agent.toml" "$work/default.toml" && with_budget "${at_once[@]}"; }
 
 steady() { with_budget && sleep 60 && crowd steady "$agent_pid" "${NUMALOC_STEADY:-300}"; }
 # numalocd takes 1000 schedules of one client.
 churn() {
-    with_budget 'status_interval = "10ms"' && crowd clear && with_budget && crowd churn "$agent_pid" "${NUMALOC_CHURN:-10000}"
+    with_budget "${at_once[@]}" && crowd clear && crowd churn "$agent_pid" "${NUMALOC_CHURN:-10000}"
 }
 
 checks() {
