@@ -15,7 +15,7 @@ const BLOCK: u64 = 128 << 20;
 pub enum Layout {
     /// All of it on node 0, where the CPUs are.
     Home,
-    /// Every other block on node 1, which has no CPU.
+    /// Every other block on node 1, whose CPUs no process may use. Without any it would be a lower tier.
     HalfAway,
 }
 
@@ -47,10 +47,10 @@ impl Machine {
     }
 }
 
-/// Two nodes of 2 TiB; all CPUs are on node 0.
+/// Two nodes of 2 TiB; all CPUs of this machine are on node 0.
 pub fn topology() -> Topology {
     let memory = NodeMemory { total_bytes: 2 << 40, free_bytes: 1 << 40, ..Default::default() };
-    let cpus = [(0..8192).map(CpuId).collect(), Default::default()];
+    let cpus = [0..8192, 8192..8194].map(|cpus| cpus.map(CpuId).collect());
     let node = |(id, cpus)| Node { id: NodeId(id), cpus, memory: memory.clone() };
     Topology::new((0..).zip(cpus).map(node), [])
 }
