@@ -4,8 +4,8 @@
 use numaloc_config::written::{Object, Problem, Tree, below, list, one_of, text, texts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest value of a label, and longest name in its key.
-const LABEL_MAX: usize = 63;
+/// Longest value of a label, and longest name in its key. RFC 1123 has the same for names of namespaces and containers.
+pub const LABEL_MAX: usize = 63;
 /// Longest prefix of a label's key.
 const PREFIX_MAX: usize = 253;
 
@@ -107,25 +107,23 @@ fn is_label_key(key: &str) -> bool {
     }
 }
 
+/// A value, or the name in a key: both have the same bound.
 fn is_name(name: &str) -> bool {
-    name.len() <= LABEL_MAX
-        && has_ends(name, |byte| byte.is_ascii_alphanumeric())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    name.len() <= LABEL_MAX && is_word(name, |byte| byte.is_ascii_alphanumeric(), b"-_.")
 }
 
 /// RFC 1123, in lower case.
 fn is_subdomain(prefix: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_part = |part: &str| {
-        has_ends(part, is_inner) && part.bytes().all(|byte| is_inner(byte) || byte == b'-')
-    };
-    prefix.len() <= PREFIX_MAX && prefix.split('.').all(is_part)
+    prefix.len() <= PREFIX_MAX && prefix.split('.').all(|part| is_word(part, is_inner, b"-"))
 }
 
-fn has_ends(text: &str, is_end: impl Fn(u8) -> bool) -> bool {
+/// Whether it begins and ends with such a byte, and has no others between but these.
+fn is_word(text: &str, is_end: impl Fn(u8) -> bool, between: &[u8]) -> bool {
     let bytes = text.as_bytes();
-    bytes.first().is_some_and(|&first| is_end(first))
-        && bytes.last().is_some_and(|&last| is_end(last))
+    let has_ends =
+        [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(|&end| is_end(end)));
+    has_ends && bytes.iter().all(|&byte| is_end(byte) || between.contains(&byte))
 }
 
 fn requirement(path: &str, tree: &Tree) -> Result<Requirement, Problem> {

@@ -66,13 +66,12 @@ impl ControlPlane {
 
     /// An emulated CPU needs a minute to start it, and several where the machine is busy: it may take as long as it logs what it does.
     fn until_started(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let (mut seen, mut since) = (0, Instant::now());
+        let (mut seen, mut since) = (String::new(), Instant::now());
         while !is_so(self) {
             self.assert_running();
-            let length =
-                fs::metadata(self.dir.join("kube-apiserver.log")).map_or(0, |log| log.len());
-            if length != seen {
-                (seen, since) = (length, Instant::now());
+            let log = self.log();
+            if log != seen {
+                (seen, since) = (log, Instant::now());
             }
             assert!(since.elapsed() < DEADLINE, "waited in vain: {what}");
             thread::sleep(Duration::from_secs(1));

@@ -60,11 +60,11 @@ fn recorded() -> Vec<Entry> {
     serde_json::from_str(RECORDED).expect("a recording")
 }
 
-/// Selects the requested objects. The recorded node has another name than ours.
+/// The requested objects: the path, with the selector if there is one.
 fn selected(path: &str, query: &BTreeMap<String, String>) -> String {
     match query.get("fieldSelector") {
-        Some(selector) if path.ends_with("/configmaps") => format!("{path}?{selector}"),
-        _ => path.to_owned(),
+        Some(selector) => format!("{path}?{selector}"),
+        None => path.to_owned(),
     }
 }
 

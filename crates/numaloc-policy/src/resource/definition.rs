@@ -6,7 +6,7 @@ use super::{
     group::{GROUP, VERSION},
     rollout, status,
 };
-use crate::{ceilings, own};
+use crate::{ceilings, own, selector::LABEL_MAX};
 use numaloc_core::{Profile, amount};
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
@@ -17,8 +17,6 @@ const LIST_MAX: u32 = 64;
 const NODES_MAX: u32 = 1024;
 /// Longest text of an amount, such as `1d 2h`.
 const AMOUNT_MAX: u32 = 32;
-/// Longest name of a namespace, label value or container (RFC 1123).
-const LABEL_MAX: u32 = 63;
 /// Longest key of a label: a prefix of 253 characters, a slash, and a name of 63.
 const KEY_MAX: u32 = 317;
 /// A key that a label may have. A schema cannot compare the keys of `matchLabels`: the agent refuses these.
@@ -227,7 +225,7 @@ fn selector() -> Value {
     })
 }
 
-fn names(longest: u32) -> Value {
+fn names(longest: usize) -> Value {
     set(json!({"type": "string", "maxLength": longest}))
 }
 
